@@ -9,13 +9,13 @@
 #include "Poplar/Driver/RecordedModel.h"
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Import/Import.h"
+#include "Poplar/Support/JSON.h"
 #include "Poplar/Support/Names.h"
 #include "Poplar/Transforms/Model/Passes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/Pass/PassManager.h"
 #include "llvm/ADT/StringSet.h"
-#include "llvm/Support/JSON.h"
 
 using namespace mlir;
 using namespace poplar;
@@ -73,25 +73,20 @@ InFlightDiagnostic ModuleComparison::report(Operation *op, const Twine &what) {
 /// Whether the facts that another config.json is compared with are those of
 /// the import. The names that it may have may be more: --ignore-key adds some.
 static bool areEqualFacts(StringRef text, StringRef expected) {
-  auto parse = [](StringRef each) {
-    llvm::Expected<llvm::json::Value> value = llvm::json::parse(each);
-    if (value && value->getAsObject())
-      return std::move(*value->getAsObject());
-    llvm::consumeError(value.takeError());
-    return llvm::json::Object();
-  };
-  llvm::json::Object facts = parse(text), wanted = parse(expected);
+  auto facts = json::Document::parse(text.str(), "config_facts"),
+       wanted = json::Document::parse(expected.str(), "config_facts");
   llvm::StringSet<> names;
-  if (const llvm::json::Array *known = facts.getArray("known"))
-    for (const llvm::json::Value &name : *known)
-      names.insert(name.getAsString().value_or(""));
-  if (const llvm::json::Array *known = wanted.getArray("known"))
-    for (const llvm::json::Value &name : *known)
-      if (!names.contains(name.getAsString().value_or("")))
-        return false;
-  facts.erase("known");
-  wanted.erase("known");
-  return facts == wanted;
+  json::Value known = facts->getRoot()["known"];
+  for (size_t i = 0; i < known.size(); ++i)
+    names.insert(known[i].getString());
+  known = wanted->getRoot()["known"];
+  for (size_t i = 0; i < known.size(); ++i)
+    if (!names.contains(known[i].getString()))
+      return false;
+  facts->remove("known");
+  wanted->remove("known");
+  return !facts->hasError() && !wanted->hasError() &&
+         facts->getRoot().dump() == wanted->getRoot().dump();
 }
 
 LogicalResult ModuleComparison::compareFacts() {

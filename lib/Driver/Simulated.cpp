@@ -40,7 +40,7 @@ poplar::readSimulation(Compilation &compilation,
   mlir::ModuleOp module = compilation.getModule();
   auto plans = module.getOps<zero::PlanOp>();
   if (plans.empty() || zero::PlanOp(*plans.begin()).getGroups().empty()) {
-    // Of what the plan recomputes, there may be no profile.
+    // What the plan recomputes may have no profile.
     if (!plans.empty() && hasProfiles(*plans.begin()) &&
         !compilation.run(module, [](mlir::OpPassManager &pm) {
           pm.addPass(createEstimateProfiles());

@@ -62,7 +62,7 @@ constexpr Status kPeerAlreadyEnabled = 704;
   X(nvmlDeviceGetNvLinkVersion, nvidia::Handle, unsigned, unsigned *)          \
   X(nvmlDeviceGetP2PStatus, nvidia::Handle, nvidia::Handle, int, int *)
 
-/// Of slices of GPUs (MIG), and of power; not in every library.
+/// Slices of GPUs (MIG) and power: functions that not every library has.
 #define POPLAR_NVML_OPTIONAL(X)                                                \
   X(nvmlDeviceGetMigMode, nvidia::Handle, unsigned *, unsigned *)              \
   X(nvmlDeviceGetMaxMigDeviceCount, nvidia::Handle, unsigned *)                \

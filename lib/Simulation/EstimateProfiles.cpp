@@ -147,7 +147,7 @@ LogicalResult EstimateProfilesPass::estimate(int index, int stage,
   const DeviceType &type = cluster.types[index];
   const DeviceProfile *measured = findMeasured(index, stage);
   std::optional<Roofline> roofline = Roofline::get(type);
-  // Of what was measured, what is asked for is a multiple.
+  // The times asked for are multiples of those that were measured.
   if (!roofline && measured && (planned || type.isRecomputeFixed))
     roofline = getProportions(type);
   if (!roofline)
@@ -196,7 +196,7 @@ LogicalResult EstimateProfilesPass::estimate(int index, int stage,
       builder.getI64IntegerAttr(stage), builder.getDenseI64ArrayAttr(batches),
       builder.getDenseF64ArrayAttr(seconds),
       builder.getDenseF64ArrayAttr(spread),
-      // Of one point, only where there is no second.
+      // The end of the curve, where it has a single point.
       batches.size() < 2 ? builder.getI64IntegerAttr(fitting) : IntegerAttr(),
       builder.getI64IntegerAttr(costs.fixedBytes),
       builder.getI64IntegerAttr(costs.bytesPerSample),

@@ -176,7 +176,7 @@ static Expected<std::string> compile(StringRef bitcode, StringRef symbol,
 Expected<std::vector<KernelObject>> poplar::compileKernels(
     llvm::Module &module,
     llvm::function_ref<std::unique_ptr<llvm::TargetMachine>()> makeMachine) {
-  // Of each symbol: kernels that compute the same are one.
+  // Symbols and their bitcode: kernels that compute the same are one.
   std::vector<std::pair<std::string, llvm::SmallString<0>>> sources;
   for (llvm::Function *kernel : findKernels(module)) {
     llvm::SmallString<0> bitcode;

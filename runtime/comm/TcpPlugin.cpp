@@ -61,7 +61,7 @@ std::vector<ucp_ep_h> Endpoints;
 std::unique_ptr<comm::Bootstrap> Start;
 /// Whether all ranks are on one host.
 bool IsOneHost = false;
-/// Of the hash that makes tags.
+/// The key of the hash that makes tags.
 unsigned char TagKey[crypto_shorthash_KEYBYTES];
 
 /// A message under way.

@@ -119,7 +119,7 @@ struct Watchdog::Impl {
   std::atomic<bool> Closing{false}, IsAbandoned{false};
   /// Rung when the thread has something to do before its next turn.
   Bell Waker;
-  /// Of the thread: whether this rank has said goodbye.
+  /// Whether this rank has said goodbye; only the thread uses it.
   bool HasLeft = false;
   std::thread Thread;
 };

@@ -207,7 +207,7 @@ static void runMerge(const PoplarProgram &Program, const Options &O) {
   mergeAdapter(Program, Base, Directory, O.Out);
 }
 
-/// Of this rank, and before the others have met it, to them.
+/// Prints an error of this rank, and tells the others if they have not met it yet.
 static void report(const std::string &Message) {
   std::fflush(stdout);
   comm::reportFailure(Message);

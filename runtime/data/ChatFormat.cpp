@@ -33,7 +33,7 @@ static void addTokens(const json::Value &Config, jinja::Entries &Tokens) {
     auto Known = std::find_if(Tokens.begin(), Tokens.end(),
                               [&Key = Key](auto &E) { return E.first == Key; });
     if (Known == Tokens.end())
-      Known = Tokens.insert(Tokens.end(), {Key, jinja::Value()});
+      Known = Tokens.insert(Tokens.end(), {Key, jinja::JinjaValue()});
     Known->second = std::string(Text->asString());
   }
 }
@@ -206,12 +206,12 @@ jinja::Template::Result ChatFormat::run(const Messages &All,
     jinja::Entries Message = {{"role", Each.Role}, {"content", Each.Content}};
     if (!Each.Reasoning.empty())
       Message.emplace_back("reasoning_content", Each.Reasoning);
-    List.push_back(jinja::Value(std::move(Message)));
+    List.push_back(jinja::JinjaValue(std::move(Message)));
   }
   jinja::Entries Variables = Tokens;
   Variables.emplace_back("messages", std::move(List));
-  Variables.emplace_back("tools", jinja::Value::none());
-  Variables.emplace_back("documents", jinja::Value::none());
+  Variables.emplace_back("tools", jinja::JinjaValue::none());
+  Variables.emplace_back("documents", jinja::JinjaValue::none());
   Variables.emplace_back("add_generation_prompt", AsksForAnswer);
   return Own->render(Variables, Date);
 }
@@ -249,7 +249,7 @@ RenderedChat ChatFormat::renderOwn(const Messages &All,
 
 namespace {
 /// What a text is made of: words of the template, or a part of a message.
-struct Piece {
+struct TextPart {
   std::string Words;
   size_t Message = 0;
   bool IsContent = false, IsReasoning = false;
@@ -263,9 +263,9 @@ static std::string makeMark(size_t Message, bool IsReasoning) {
 }
 
 /// Cuts a text at marks.
-static std::vector<Piece> cut(const std::string &Text) {
+static std::vector<TextPart> cut(const std::string &Text) {
   static const std::string Mark = "\xEF\xBF\xBEPoplar";
-  std::vector<Piece> Pieces;
+  std::vector<TextPart> Pieces;
   size_t Begin = 0;
   for (size_t At; (At = Text.find(Mark, Begin)) != Text.npos;) {
     Pieces.push_back({Text.substr(Begin, At - Begin)});
@@ -312,7 +312,7 @@ ChatFormat::findAnswers(const Messages &All, const std::string &Text,
     if (!All[I].Reasoning.empty())
       Marked[I].Reasoning = makeMark(I, true);
   }
-  std::vector<Piece> Pieces;
+  std::vector<TextPart> Pieces;
   try {
     Pieces = cut(run(Marked, false).Text);
   } catch (const Error &E) {
@@ -323,7 +323,7 @@ ChatFormat::findAnswers(const Messages &All, const std::string &Text,
   size_t At = 0;
   /// Where an answer begins, if its words have asked for one.
   size_t AnswerBegin = Text.npos;
-  auto Refuse = [&](const Piece &P, const std::string &Why) {
+  auto Refuse = [&](const TextPart &P, const std::string &Why) {
     fail(Where, ": the chat template in '", Path, "' ", Why, " message ",
          P.Message + 1, " (", All[P.Message].Role, ")", explainOthers());
   };
@@ -340,7 +340,7 @@ ChatFormat::findAnswers(const Messages &All, const std::string &Text,
     At += Words.size();
     if (I + 1 == Pieces.size())
       break;
-    const Piece &P = Pieces[I + 1];
+    const TextPart &P = Pieces[I + 1];
     const ChatMessage &Message = All[P.Message];
     const std::string &Next = Pieces[I + 2].Words;
     const std::string &Content =

@@ -159,7 +159,7 @@ static MappedFile prepare(const std::string &Path, const TextEncoding &Encoding,
                      Rules.Chat.Template + "\n" + Rules.Chat.Date + "\n" +
                      std::filesystem::path(Shipped.Path).filename().string() +
                      "\n" + Shipped.Source +
-                     jinja::Value(Shipped.Tokens).toJSON();
+                     jinja::JinjaValue(Shipped.Tokens).toJSON();
   std::error_code Code;
   if (std::filesystem::exists(Rules.Chat.Template, Code))
     Kind += MappedFile(Rules.Chat.Template).text();

@@ -22,14 +22,14 @@ namespace {
 /// what it sets is gone behind it.
 struct Scope {
   explicit Scope(Scope *Outer) : Outer(Outer) {}
-  const Value *find(const std::string &Name) const {
+  const JinjaValue *find(const std::string &Name) const {
     for (const Scope *S = this; S; S = S->Outer)
       for (const auto &[Each, Content] : S->Names)
         if (Each == Name)
           return &Content;
     return nullptr;
   }
-  void set(const std::string &Name, Value Content) {
+  void set(const std::string &Name, JinjaValue Content) {
     for (auto &[Each, Old] : Names)
       if (Each == Name) {
         Old = std::move(Content);
@@ -52,7 +52,7 @@ public:
 
   /// A namespace may hold itself.
   ~Interpreter() {
-    for (const Value &Each : Spaces)
+    for (const JinjaValue &Each : Spaces)
       Each.changeMembers().clear();
   }
 
@@ -142,7 +142,7 @@ private:
     return Flow::On;
   }
 
-  Value runSet(const Block &B, Scope &S) {
+  JinjaValue runSet(const Block &B, Scope &S) {
     if (B.Expression)
       return evaluate(*B.Expression, S);
     std::string Text;
@@ -152,7 +152,7 @@ private:
   }
 
   void assign(const Block &B, const std::vector<std::string> &Targets,
-              const Value &Content, Scope &S) {
+              const JinjaValue &Content, Scope &S) {
     if (Targets.size() == 1)
       return S.set(Targets[0], Content);
     List Parts = at(B.Line, [&] { return Content.iterate(); });
@@ -165,10 +165,10 @@ private:
   }
 
   void setMember(const Block &B, Scope &S) {
-    const Value *Target = S.find(B.Targets[0]);
-    if (!Target || !Target->is(Value::Namespace))
+    const JinjaValue *Target = S.find(B.Targets[0]);
+    if (!Target || !Target->is(JinjaValue::Namespace))
       refuse(B.Line, "'" + B.Targets[0] + "' is no namespace");
-    Value Space = *Target, Content = runSet(B, S);
+    JinjaValue Space = *Target, Content = runSet(B, S);
     for (auto &[Key, Old] : Space.changeMembers())
       if (Key == B.Targets[1]) {
         Old = std::move(Content);
@@ -177,7 +177,7 @@ private:
     Space.changeMembers().emplace_back(B.Targets[1], std::move(Content));
   }
 
-  Value makeLoop(const List &Items, size_t I) {
+  JinjaValue makeLoop(const List &Items, size_t I) {
     auto Number = static_cast<int64_t>(I),
          Count = static_cast<int64_t>(Items.size());
     Entries Loop = {{"index", Number + 1},
@@ -189,25 +189,25 @@ private:
                     {"length", Count},
                     {"depth", int64_t(1)},
                     {"depth0", int64_t(0)}};
-    Loop.emplace_back("previtem",
-                      I ? Items[I - 1] : Value::undefined("loop.previtem"));
+    Loop.emplace_back("previtem", I ? Items[I - 1]
+                                    : JinjaValue::undefined("loop.previtem"));
     Loop.emplace_back("nextitem", I + 1 < Items.size()
                                       ? Items[I + 1]
-                                      : Value::undefined("loop.nextitem"));
+                                      : JinjaValue::undefined("loop.nextitem"));
     Loop.emplace_back("cycle", Function([I](const Arguments &Args) {
                         if (Args.Places.empty())
                           fail("cycle needs values");
                         return Args.Places[I % Args.Places.size()];
                       }));
-    return Value(std::move(Loop));
+    return JinjaValue(std::move(Loop));
   }
 
   Flow runLoop(const Block &B, Scope &S, std::string &Out) {
-    Value Over = evaluate(*B.Expression, S);
+    JinjaValue Over = evaluate(*B.Expression, S);
     List Items = at(B.Line, [&] { return Over.iterate(); });
     if (B.Condition) {
       List Kept;
-      for (Value &Item : Items) {
+      for (JinjaValue &Item : Items) {
         Scope Inner(&S);
         assign(B, B.Targets, Item, Inner);
         if (evaluate(*B.Condition, Inner).isTrue())
@@ -239,23 +239,23 @@ private:
               Inner.set(B.Targets[I], getArgument(B, Args, I, Inner));
             std::string Text;
             runBody(B.Body, Inner, Text);
-            return Value(std::move(Text));
+            return JinjaValue(std::move(Text));
           }));
   }
-  Value getArgument(const Block &B, const Arguments &Args, size_t I,
-                    Scope &Inner) {
+  JinjaValue getArgument(const Block &B, const Arguments &Args, size_t I,
+                         Scope &Inner) {
     if (I < Args.Places.size())
       return Args.Places[I];
     for (const auto &[Name, Content] : Args.Names)
       if (Name == B.Targets[I])
         return Content;
     return B.Defaults[I] ? evaluate(*B.Defaults[I], Inner)
-                         : Value::undefined(B.Targets[I]);
+                         : JinjaValue::undefined(B.Targets[I]);
   }
 
   /// The text of a {% filter %}, in the place of the innermost constant.
-  Value filterText(const Node &N, const std::string &Text, Scope &S) {
-    if (N.TheKind == Node::Constant)
+  JinjaValue filterText(const JinjaNode &N, const std::string &Text, Scope &S) {
+    if (N.TheKind == JinjaNode::Constant)
       return Text;
     Arguments Args = getArguments(N, 1, S);
     Args.Places.insert(Args.Places.begin(),
@@ -277,11 +277,11 @@ private:
     }
   }
 
-  Arguments getArguments(const Node &N, size_t First, Scope &S) {
+  Arguments getArguments(const JinjaNode &N, size_t First, Scope &S) {
     Arguments Args;
     size_t Named = N.Children.size() - N.Names.size();
     for (size_t I = First; I < N.Children.size(); ++I) {
-      Value Content = evaluate(*N.Children[I], S);
+      JinjaValue Content = evaluate(*N.Children[I], S);
       if (I < Named)
         Args.Places.push_back(std::move(Content));
       else
@@ -290,134 +290,136 @@ private:
     return Args;
   }
 
-  Value evaluate(const Node &N, Scope &S) {
+  JinjaValue evaluate(const JinjaNode &N, Scope &S) {
     Limits.step();
     Deeper Guard(Depth, N.Line);
     switch (N.TheKind) {
-    case Node::Constant:
+    case JinjaNode::Constant:
       return N.Content;
-    case Node::Name:
-      if (const Value *Found = S.find(N.Word))
+    case JinjaNode::Name:
+      if (const JinjaValue *Found = S.find(N.Word))
         return *Found;
-      return Value::undefined(N.Word);
-    case Node::ListOf: {
+      return JinjaValue::undefined(N.Word);
+    case JinjaNode::ListOf: {
       List Elements;
       for (const auto &Each : N.Children)
         Elements.push_back(evaluate(*Each, S));
       return Elements;
     }
-    case Node::DictOf:
+    case JinjaNode::DictOf:
       return makeDictionary(N, S);
-    case Node::Member: {
-      Value Object = evaluate(*N.Children[0], S);
+    case JinjaNode::Member: {
+      JinjaValue Object = evaluate(*N.Children[0], S);
       return at(N.Line, [&] { return getMember(Object, N.Word, true); });
     }
-    case Node::Item: {
-      Value Object = evaluate(*N.Children[0], S),
-            Key = evaluate(*N.Children[1], S);
+    case JinjaNode::Item: {
+      JinjaValue Object = evaluate(*N.Children[0], S),
+                 Key = evaluate(*N.Children[1], S);
       return at(N.Line, [&] { return getItem(Object, Key); });
     }
-    case Node::Slice:
+    case JinjaNode::Slice:
       return slice(N, S);
-    case Node::Call: {
-      Value Callee = evaluate(*N.Children[0], S);
-      if (!Callee.is(Value::Callable))
-        refuse(N.Line, Callee.is(Value::Undefined)
+    case JinjaNode::Call: {
+      JinjaValue Callee = evaluate(*N.Children[0], S);
+      if (!Callee.is(JinjaValue::Callable))
+        refuse(N.Line, Callee.is(JinjaValue::Undefined)
                            ? "'" + Callee.name() + "' is undefined"
                            : "a " + std::string(Callee.typeName()) +
                                  " cannot be called");
       Arguments Args = getArguments(N, 1, S);
       return at(N.Line, [&] { return Callee.function()(Args); });
     }
-    case Node::Filter: {
+    case JinjaNode::Filter: {
       Arguments Args = getArguments(N, 0, S);
       return at(N.Line, [&] { return applyFilter(N.Word, Args, Limits); });
     }
-    case Node::Test: {
+    case JinjaNode::Test: {
       Arguments Args = getArguments(N, 0, S);
-      return at(N.Line, [&] { return Value(applyTest(N.Word, Args)); });
+      return at(N.Line, [&] { return JinjaValue(applyTest(N.Word, Args)); });
     }
-    case Node::Unary: {
-      Value Content = evaluate(*N.Children[0], S);
+    case JinjaNode::Unary: {
+      JinjaValue Content = evaluate(*N.Children[0], S);
       if (N.Word == "not")
         return !Content.isTrue();
       if (!Content.isNumber())
         refuse(N.Line, "a " + std::string(Content.typeName()) + " has no sign");
       int64_t Sign = N.Word == "-" ? -1 : 1;
-      return Content.is(Value::Float)
-                 ? Value(static_cast<double>(Sign) * Content.real())
-                 : Value(Sign * Content.integer());
+      return Content.is(JinjaValue::Float)
+                 ? JinjaValue(static_cast<double>(Sign) * Content.real())
+                 : JinjaValue(Sign * Content.integer());
     }
-    case Node::Binary:
+    case JinjaNode::Binary:
       return combine(N, S);
-    case Node::Compare:
+    case JinjaNode::Compare:
       return compareAll(N, S);
-    case Node::Conditional:
+    case JinjaNode::Conditional:
       if (evaluate(*N.Children[0], S).isTrue())
         return evaluate(*N.Children[1], S);
-      return N.Children[2] ? evaluate(*N.Children[2], S) : Value::undefined("");
+      return N.Children[2] ? evaluate(*N.Children[2], S)
+                           : JinjaValue::undefined("");
     }
-    return Value();
+    return JinjaValue();
   }
 
-  Value makeDictionary(const Node &N, Scope &S) {
+  JinjaValue makeDictionary(const JinjaNode &N, Scope &S) {
     Entries Members;
     for (size_t I = 0; I < N.Children.size(); I += 2) {
-      Value Key = evaluate(*N.Children[I], S),
-            Content = evaluate(*N.Children[I + 1], S);
-      if (!Key.is(Value::String))
+      JinjaValue Key = evaluate(*N.Children[I], S),
+                 Content = evaluate(*N.Children[I + 1], S);
+      if (!Key.is(JinjaValue::String))
         refuse(N.Line, "keys that are no strings are not supported");
       Members.emplace_back(Key.string(), std::move(Content));
     }
-    return Value(std::move(Members));
+    return JinjaValue(std::move(Members));
   }
 
   /// `Object.Name`, which looks for methods first, or `Object['Name']`.
-  Value getMember(const Value &Object, const std::string &Name, bool IsDot) {
-    if (Object.is(Value::Undefined))
+  JinjaValue getMember(const JinjaValue &Object, const std::string &Name,
+                       bool IsDot) {
+    if (Object.is(JinjaValue::Undefined))
       fail("'", Object.name(), "' is undefined");
     if (IsDot)
-      if (Value Method = findMethod(Object, Name, Limits);
-          Method.is(Value::Callable))
+      if (JinjaValue Method = findMethod(Object, Name, Limits);
+          Method.is(JinjaValue::Callable))
         return Method;
     if (Object.isDictionary())
-      if (const Value *Found = Object.find(Name))
+      if (const JinjaValue *Found = Object.find(Name))
         return *Found;
     if (!IsDot)
-      if (Value Method = findMethod(Object, Name, Limits);
-          Method.is(Value::Callable))
+      if (JinjaValue Method = findMethod(Object, Name, Limits);
+          Method.is(JinjaValue::Callable))
         return Method;
-    return Value::undefined(std::string(Object.typeName()) + "." + Name);
+    return JinjaValue::undefined(std::string(Object.typeName()) + "." + Name);
   }
 
-  Value getItem(const Value &Object, const Value &Key) {
-    if (Key.is(Value::String))
+  JinjaValue getItem(const JinjaValue &Object, const JinjaValue &Key) {
+    if (Key.is(JinjaValue::String))
       return getMember(Object, Key.string(), false);
-    if (Object.is(Value::Undefined))
+    if (Object.is(JinjaValue::Undefined))
       fail("'", Object.name(), "' is undefined");
     if (!Key.isWhole())
-      return Value::undefined("item");
-    if (!Object.is(Value::Sequence) && !Object.is(Value::String))
-      return Value::undefined("item");
-    List Items = Object.is(Value::Sequence) ? List() : Object.iterate();
-    const List &All = Object.is(Value::Sequence) ? Object.list() : Items;
+      return JinjaValue::undefined("item");
+    if (!Object.is(JinjaValue::Sequence) && !Object.is(JinjaValue::String))
+      return JinjaValue::undefined("item");
+    List Items = Object.is(JinjaValue::Sequence) ? List() : Object.iterate();
+    const List &All = Object.is(JinjaValue::Sequence) ? Object.list() : Items;
     int64_t Index = Key.integer(), Count = static_cast<int64_t>(All.size());
     Index += Index < 0 ? Count : 0;
     if (Index < 0 || Index >= Count)
-      return Value::undefined("item " + std::to_string(Key.integer()));
+      return JinjaValue::undefined("item " + std::to_string(Key.integer()));
     return All[static_cast<size_t>(Index)];
   }
 
-  Value slice(const Node &N, Scope &S) {
-    Value Object = evaluate(*N.Children[0], S);
-    if (!Object.is(Value::Sequence) && !Object.is(Value::String))
+  JinjaValue slice(const JinjaNode &N, Scope &S) {
+    JinjaValue Object = evaluate(*N.Children[0], S);
+    if (!Object.is(JinjaValue::Sequence) && !Object.is(JinjaValue::String))
       refuse(N.Line,
              "a " + std::string(Object.typeName()) + " has no parts to take");
     auto Get = [&](size_t Which, int64_t Default) {
       if (!N.Children[Which])
         return Default;
-      Value Content = evaluate(*N.Children[Which], S);
-      if (Content.is(Value::None))
+      JinjaValue Content = evaluate(*N.Children[Which], S);
+      if (Content.is(JinjaValue::None))
         return Default;
       if (!Content.isWhole())
         refuse(N.Line, "a slice needs whole numbers");
@@ -443,39 +445,41 @@ private:
         break;
       I += Step;
     }
-    if (Object.is(Value::Sequence))
+    if (Object.is(JinjaValue::Sequence))
       return Kept;
     std::string Text;
-    for (const Value &Each : Kept)
+    for (const JinjaValue &Each : Kept)
       Text += Each.string();
     return Text;
   }
 
-  Value combine(const Node &N, Scope &S) {
-    Value A = evaluate(*N.Children[0], S);
+  JinjaValue combine(const JinjaNode &N, Scope &S) {
+    JinjaValue A = evaluate(*N.Children[0], S);
     if (N.Word == "and" || N.Word == "or")
       return A.isTrue() == (N.Word == "or") ? A : evaluate(*N.Children[1], S);
-    Value B = evaluate(*N.Children[1], S);
+    JinjaValue B = evaluate(*N.Children[1], S);
     return at(N.Line, [&] { return calculate(N.Word, A, B); });
   }
 
-  Value joinTexts(std::string A, const std::string &B) {
+  JinjaValue joinTexts(std::string A, const std::string &B) {
     Limits.bytes(A.size() + B.size());
     return A += B;
   }
 
-  Value calculate(const std::string &Word, const Value &A, const Value &B) {
+  JinjaValue calculate(const std::string &Word, const JinjaValue &A,
+                       const JinjaValue &B) {
     if (Word == "~")
       return joinTexts(A.print(), B.print());
-    if (Word == "+" && A.is(Value::String) && B.is(Value::String))
+    if (Word == "+" && A.is(JinjaValue::String) && B.is(JinjaValue::String))
       return joinTexts(A.string(), B.string());
-    if (Word == "+" && A.is(Value::Sequence) && B.is(Value::Sequence)) {
+    if (Word == "+" && A.is(JinjaValue::Sequence) &&
+        B.is(JinjaValue::Sequence)) {
       List All = A.list();
       All.insert(All.end(), B.list().begin(), B.list().end());
-      Limits.bytes(All.size() * sizeof(Value));
+      Limits.bytes(All.size() * sizeof(JinjaValue));
       return All;
     }
-    if (Word == "*" && A.is(Value::String) && B.isWhole()) {
+    if (Word == "*" && A.is(JinjaValue::String) && B.isWhole()) {
       std::string Text;
       for (int64_t I = 0; I < B.integer(); ++I) {
         Limits.step();
@@ -500,7 +504,8 @@ private:
          " is not supported");
   }
 
-  static Value calculateWhole(const std::string &Word, int64_t X, int64_t Y) {
+  static JinjaValue calculateWhole(const std::string &Word, int64_t X,
+                                   int64_t Y) {
     int64_t Result = 0;
     bool Overflows = Word == "+"   ? __builtin_add_overflow(X, Y, &Result)
                      : Word == "-" ? __builtin_sub_overflow(X, Y, &Result)
@@ -520,17 +525,18 @@ private:
     return Result;
   }
 
-  Value compareAll(const Node &N, Scope &S) {
-    Value Left = evaluate(*N.Children[0], S);
+  JinjaValue compareAll(const JinjaNode &N, Scope &S) {
+    JinjaValue Left = evaluate(*N.Children[0], S);
     for (size_t I = 0; I < N.Words.size(); ++I) {
-      Value Right = evaluate(*N.Children[I + 1], S);
+      JinjaValue Right = evaluate(*N.Children[I + 1], S);
       if (!at(N.Line, [&] { return holds(N.Words[I], Left, Right); }))
         return false;
       Left = std::move(Right);
     }
     return true;
   }
-  static bool holds(const std::string &Word, const Value &A, const Value &B) {
+  static bool holds(const std::string &Word, const JinjaValue &A,
+                    const JinjaValue &B) {
     if (Word == "==")
       return A.equals(B);
     if (Word == "!=")
@@ -558,16 +564,17 @@ private:
 
 /// Functions that transformers gives to templates.
 void Interpreter::addFunctions() {
-  Root.set("raise_exception", Function([](const Arguments &Args) -> Value {
+  Root.set("raise_exception", Function([](const Arguments &Args) -> JinjaValue {
              fail("the template says: ",
                   Args.Places.empty() ? "" : Args.Places[0].print());
            }));
   Root.set("namespace", Function([this](const Arguments &Args) {
-             Spaces.push_back(Value(Args.Names, Value::Namespace));
+             Spaces.push_back(JinjaValue(Args.Names, JinjaValue::Namespace));
              return Spaces.back();
            }));
-  Root.set("dict",
-           Function([](const Arguments &Args) { return Value(Args.Names); }));
+  Root.set("dict", Function([](const Arguments &Args) {
+             return JinjaValue(Args.Names);
+           }));
   Root.set("range", Function([this](const Arguments &Args) {
              int64_t Bounds[] = {0, 0, 1};
              size_t Count = Args.Places.size();
@@ -582,24 +589,25 @@ void Interpreter::addFunctions() {
                     "not 0");
              List Numbers;
              for (int64_t I = Begin; Step > 0 ? I < End : I > End;) {
-               Limits.bytes(4 * sizeof(Value));
+               Limits.bytes(4 * sizeof(JinjaValue));
                Numbers.push_back(I);
                if (__builtin_add_overflow(I, Step, &I))
                  break;
              }
-             return Value(std::move(Numbers));
+             return JinjaValue(std::move(Numbers));
            }));
-  Root.set("strftime_now", Function([this](const Arguments &Args) {
-             if (Args.Places.size() != 1 || !Args.Places[0].is(Value::String))
-               fail("strftime_now needs a format");
-             Output.IsDated = true;
-             std::tm Local = {};
-             localtime_r(&Date, &Local);
-             char Text[256];
-             size_t Size = std::strftime(
-                 Text, sizeof Text, Args.Places[0].string().c_str(), &Local);
-             return Value(std::string(Text, Size));
-           }));
+  Root.set(
+      "strftime_now", Function([this](const Arguments &Args) {
+        if (Args.Places.size() != 1 || !Args.Places[0].is(JinjaValue::String))
+          fail("strftime_now needs a format");
+        Output.IsDated = true;
+        std::tm Local = {};
+        localtime_r(&Date, &Local);
+        char Text[256];
+        size_t Size = std::strftime(Text, sizeof Text,
+                                    Args.Places[0].string().c_str(), &Local);
+        return JinjaValue(std::string(Text, Size));
+      }));
 }
 
 Template::Template(const std::string &Source) : Root(parse(tokenize(Source))) {}

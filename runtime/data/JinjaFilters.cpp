@@ -19,8 +19,8 @@ using namespace poplar::runtime::jinja;
 //===-- Arguments ---------------------------------------------------------===//
 
 /// Argument number `I`, or that named `Name`; null if it was not given.
-static const Value *findArgument(const Arguments &Args, size_t I,
-                                 std::string_view Name) {
+static const JinjaValue *findArgument(const Arguments &Args, size_t I,
+                                      std::string_view Name) {
   if (I < Args.Places.size())
     return &Args.Places[I];
   for (const auto &[Each, Content] : Args.Names)
@@ -29,28 +29,29 @@ static const Value *findArgument(const Arguments &Args, size_t I,
   return nullptr;
 }
 
-static const std::string &getString(const Value &Content) {
-  if (!Content.is(Value::String))
+static const std::string &getString(const JinjaValue &Content) {
+  if (!Content.is(JinjaValue::String))
     fail("a string is expected, found a ", Content.typeName());
   return Content.string();
 }
 
 static std::string getString(const Arguments &Args, size_t I,
                              std::string_view Name, const char *Default) {
-  const Value *Found = findArgument(Args, I, Name);
+  const JinjaValue *Found = findArgument(Args, I, Name);
   return Found ? getString(*Found) : Default;
 }
 
-static int64_t getInteger(const Value &Content) {
+static int64_t getInteger(const JinjaValue &Content) {
   if (!Content.isWhole())
     fail("a whole number is expected, found a ", Content.typeName());
   return Content.integer();
 }
 
-static int64_t count(const Value &Of) {
-  if (Of.is(Value::Sequence))
+static int64_t count(const JinjaValue &Of) {
+  if (Of.is(JinjaValue::Sequence))
     return static_cast<int64_t>(Of.list().size());
-  if (Of.is(Value::String) || Of.is(Value::Mapping) || Of.is(Value::Undefined))
+  if (Of.is(JinjaValue::String) || Of.is(JinjaValue::Mapping) ||
+      Of.is(JinjaValue::Undefined))
     return static_cast<int64_t>(Of.iterate().size());
   fail("a ", Of.typeName(), " has no length");
 }
@@ -101,10 +102,10 @@ static std::string replaceAll(const std::string &Text, const std::string &From,
 }
 
 /// As str.split() has it: without `By`, at runs of white space.
-static List splitText(const std::string &Text, const Value *By, int64_t Most,
-                      bool FromRight) {
+static List splitText(const std::string &Text, const JinjaValue *By,
+                      int64_t Most, bool FromRight) {
   List Parts;
-  if (!By || By->is(Value::None)) {
+  if (!By || By->is(JinjaValue::None)) {
     if (Most >= 0)
       fail("split at white space takes no count here");
     for (std::string_view Rest = strip(Text); !Rest.empty();) {
@@ -135,10 +136,11 @@ static List splitText(const std::string &Text, const Value *By, int64_t Most,
   return Parts;
 }
 
-static bool hasAffix(const std::string &Text, const Value &Affix, bool IsEnd) {
-  if (Affix.is(Value::Sequence)) {
+static bool hasAffix(const std::string &Text, const JinjaValue &Affix,
+                     bool IsEnd) {
+  if (Affix.is(JinjaValue::Sequence)) {
     const List &All = Affix.list();
-    return std::any_of(All.begin(), All.end(), [&](const Value &Each) {
+    return std::any_of(All.begin(), All.end(), [&](const JinjaValue &Each) {
       return hasAffix(Text, Each, IsEnd);
     });
   }
@@ -158,18 +160,19 @@ static int64_t countIn(const std::string &Text, const std::string &Part) {
   return Count;
 }
 
-static Value callStringMethod(const std::string &Text, const std::string &Name,
-                              const Arguments &Args, Budget &B) {
+static JinjaValue callStringMethod(const std::string &Text,
+                                   const std::string &Name,
+                                   const Arguments &Args, Budget &B) {
   B.bytes(Text.size());
-  const Value *First = findArgument(Args, 0, "sep"),
-              *Second = findArgument(Args, 1, "maxsplit");
-  auto NeedFirst = [&]() -> const Value & {
+  const JinjaValue *First = findArgument(Args, 0, "sep"),
+                   *Second = findArgument(Args, 1, "maxsplit");
+  auto NeedFirst = [&]() -> const JinjaValue & {
     if (!First)
       fail(Name, " needs an argument");
     return *First;
   };
   if (Name == "strip" || Name == "lstrip" || Name == "rstrip") {
-    bool HasChars = First && !First->is(Value::None);
+    bool HasChars = First && !First->is(JinjaValue::None);
     std::string Chars = HasChars ? getString(*First) : "";
     return std::string(strip(Text, Name != "rstrip", Name != "lstrip",
                              HasChars ? &Chars : nullptr));
@@ -180,7 +183,7 @@ static Value callStringMethod(const std::string &Text, const std::string &Name,
   if (Name == "splitlines") {
     if (Text.find_first_of("\r\v\f\x1c\x1d\x1e\xC2\xE2") != Text.npos)
       fail("splitlines is supported for lines that end in \\n alone");
-    Value NewLine("\n");
+    JinjaValue NewLine("\n");
     List Lines = splitText(Text, &NewLine, -1, false);
     if (Lines.back().string().empty())
       Lines.pop_back();
@@ -204,7 +207,8 @@ static Value callStringMethod(const std::string &Text, const std::string &Name,
   if (Name == "find" || Name == "rfind") {
     const std::string &Part = getString(NeedFirst());
     size_t At = Name == "find" ? Text.find(Part) : Text.rfind(Part);
-    return At == Text.npos ? int64_t(-1) : count(Value(Text.substr(0, At)));
+    return At == Text.npos ? int64_t(-1)
+                           : count(JinjaValue(Text.substr(0, At)));
   }
   if (Name == "count")
     return countIn(Text, getString(NeedFirst()));
@@ -218,7 +222,7 @@ static Value callStringMethod(const std::string &Text, const std::string &Name,
   if (Name == "join") {
     std::string Result;
     bool IsFirst = true;
-    for (const Value &Each : NeedFirst().iterate()) {
+    for (const JinjaValue &Each : NeedFirst().iterate()) {
       Result += (std::exchange(IsFirst, false) ? "" : Text) + getString(Each);
       B.bytes(Text.size() + Each.string().size());
     }
@@ -233,15 +237,16 @@ static Value callStringMethod(const std::string &Text, const std::string &Name,
   fail("the method ", Name, " is not supported");
 }
 
-static List listItems(const Value &Of) {
+static List listItems(const JinjaValue &Of) {
   List Items;
   for (const auto &[Key, Content] : Of.members())
     Items.push_back(List{Key, Content});
   return Items;
 }
 
-static Value callDictMethod(const Value &Object, const std::string &Name,
-                            const Arguments &Args) {
+static JinjaValue callDictMethod(const JinjaValue &Object,
+                                 const std::string &Name,
+                                 const Arguments &Args) {
   if (Name == "items")
     return listItems(Object);
   if (Name == "keys")
@@ -254,17 +259,17 @@ static Value callDictMethod(const Value &Object, const std::string &Name,
   }
   if (Args.Places.empty())
     fail("get needs a key");
-  const Value *Found = Args.Places[0].is(Value::String)
-                           ? Object.find(Args.Places[0].string())
-                           : nullptr;
+  const JinjaValue *Found = Args.Places[0].is(JinjaValue::String)
+                                ? Object.find(Args.Places[0].string())
+                                : nullptr;
   if (Found)
     return *Found;
-  const Value *Default = findArgument(Args, 1, "default");
-  return Default ? *Default : Value::none();
+  const JinjaValue *Default = findArgument(Args, 1, "default");
+  return Default ? *Default : JinjaValue::none();
 }
 
-Value jinja::findMethod(const Value &Object, const std::string &Name,
-                        Budget &B) {
+JinjaValue jinja::findMethod(const JinjaValue &Object, const std::string &Name,
+                             Budget &B) {
   static constexpr std::string_view OfStrings[] = {
       "strip",      "lstrip",   "rstrip",  "split",        "rsplit",
       "splitlines", "endswith", "replace", "startswith",   "upper",
@@ -276,23 +281,23 @@ Value jinja::findMethod(const Value &Object, const std::string &Name,
     return std::find(std::begin(Names), std::end(Names), Name) !=
            std::end(Names);
   };
-  if (Object.is(Value::String) && IsIn(OfStrings))
+  if (Object.is(JinjaValue::String) && IsIn(OfStrings))
     return Function([Object, Name, &B](const Arguments &Args) {
       return callStringMethod(Object.string(), Name, Args, B);
     });
-  if (Object.is(Value::Mapping) && IsIn(OfDicts))
+  if (Object.is(JinjaValue::Mapping) && IsIn(OfDicts))
     return Function([Object, Name](const Arguments &Args) {
       return callDictMethod(Object, Name, Args);
     });
-  return Value();
+  return JinjaValue();
 }
 
 //===-- Tests -------------------------------------------------------------===//
 
 bool jinja::applyTest(const std::string &Name, const Arguments &Args) {
-  const Value &A = Args.Places.at(0);
-  const Value *Other = findArgument(Args, 1, "");
-  using V = Value;
+  const JinjaValue &A = Args.Places.at(0);
+  const JinjaValue *Other = findArgument(Args, 1, "");
+  using V = JinjaValue;
   if (Name == "defined" || Name == "undefined")
     return A.is(V::Undefined) == (Name == "undefined");
   if (Name == "none")
@@ -343,25 +348,25 @@ bool jinja::applyTest(const std::string &Name, const Arguments &Args) {
 //===-- Filters -----------------------------------------------------------===//
 
 /// The attribute "a.b" of a value.
-static Value getAttribute(Value From, const std::string &Path) {
+static JinjaValue getAttribute(JinjaValue From, const std::string &Path) {
   for (size_t Begin = 0; Begin <= Path.size();) {
     size_t End = std::min(Path.find('.', Begin), Path.size());
-    const Value *Found = From.find(Path.substr(Begin, End - Begin));
-    From = Found ? Value(*Found) : Value::undefined(Path);
+    const JinjaValue *Found = From.find(Path.substr(Begin, End - Begin));
+    From = Found ? JinjaValue(*Found) : JinjaValue::undefined(Path);
     Begin = End + 1;
   }
   return From;
 }
 
 /// select, reject, selectattr and rejectattr.
-static Value filterItems(const std::string &Name, const Arguments &Args) {
+static JinjaValue filterItems(const std::string &Name, const Arguments &Args) {
   bool IsKept = Name[0] == 's', HasAttribute = Name.size() > 6;
   size_t Next = HasAttribute ? 2 : 1;
   List Kept;
-  for (const Value &Each : Args.Places[0].iterate()) {
+  for (const JinjaValue &Each : Args.Places[0].iterate()) {
     if (HasAttribute && Args.Places.size() < 2)
       fail(Name, " needs the name of an attribute");
-    Value Subject =
+    JinjaValue Subject =
         HasAttribute ? getAttribute(Each, getString(Args.Places[1])) : Each;
     bool Passes = Subject.isTrue();
     if (Args.Places.size() > Next) {
@@ -378,15 +383,15 @@ static Value filterItems(const std::string &Name, const Arguments &Args) {
   return Kept;
 }
 
-static Value mapItems(const Arguments &Args, Budget &B) {
+static JinjaValue mapItems(const Arguments &Args, Budget &B) {
   List Result;
-  const Value *Attribute = findArgument(Args, SIZE_MAX, "attribute"),
-              *Default = findArgument(Args, SIZE_MAX, "default");
-  for (const Value &Each : Args.Places[0].iterate()) {
+  const JinjaValue *Attribute = findArgument(Args, SIZE_MAX, "attribute"),
+                   *Default = findArgument(Args, SIZE_MAX, "default");
+  for (const JinjaValue &Each : Args.Places[0].iterate()) {
     if (Attribute) {
-      Value Found = getAttribute(Each, getString(*Attribute));
-      Result.push_back(Found.is(Value::Undefined) && Default ? *Default
-                                                             : Found);
+      JinjaValue Found = getAttribute(Each, getString(*Attribute));
+      Result.push_back(Found.is(JinjaValue::Undefined) && Default ? *Default
+                                                                  : Found);
       continue;
     }
     if (Args.Places.size() < 2)
@@ -399,11 +404,11 @@ static Value mapItems(const Arguments &Args, Budget &B) {
   return Result;
 }
 
-static Value joinItems(const Arguments &Args, Budget &B) {
+static JinjaValue joinItems(const Arguments &Args, Budget &B) {
   std::string Separator = getString(Args, 1, "d", ""), Result;
-  const Value *Attribute = findArgument(Args, 2, "attribute");
+  const JinjaValue *Attribute = findArgument(Args, 2, "attribute");
   bool IsFirst = true;
-  for (const Value &Each : Args.Places[0].iterate()) {
+  for (const JinjaValue &Each : Args.Places[0].iterate()) {
     std::string Part =
         (Attribute ? getAttribute(Each, getString(*Attribute)) : Each).print();
     B.bytes(Part.size() + Separator.size());
@@ -412,13 +417,14 @@ static Value joinItems(const Arguments &Args, Budget &B) {
   return Result;
 }
 
-static Value convert(const std::string &Name, const Value &A) {
+static JinjaValue convert(const std::string &Name, const JinjaValue &A) {
   if (A.isNumber())
-    return Name == "int"
-               ? Value(A.is(Value::Float) ? static_cast<int64_t>(A.real())
+    return Name == "int" ? JinjaValue(A.is(JinjaValue::Float)
+                                          ? static_cast<int64_t>(A.real())
                                           : A.integer())
-               : Value(A.real());
-  std::string Text = A.is(Value::String) ? std::string(strip(A.string())) : "";
+                         : JinjaValue(A.real());
+  std::string Text =
+      A.is(JinjaValue::String) ? std::string(strip(A.string())) : "";
   const char *Begin = Text.data(), *End = Begin + Text.size();
   int64_t Whole = 0;
   double Real = 0;
@@ -432,15 +438,15 @@ static Value convert(const std::string &Name, const Value &A) {
 
 /// The filter `indent`.
 static std::string indent(const Arguments &Args, Budget &B) {
-  const Value *Width = findArgument(Args, 1, "width"),
-              *First = findArgument(Args, 2, "first");
+  const JinjaValue *Width = findArgument(Args, 1, "width"),
+                   *First = findArgument(Args, 2, "first");
   std::string Spaces(static_cast<size_t>(std::clamp<int64_t>(
                          Width ? getInteger(*Width) : 4, 0, 1000)),
                      ' ');
-  Value NewLine("\n");
+  JinjaValue NewLine("\n");
   std::string Result;
   bool IsFirst = true;
-  for (const Value &Line :
+  for (const JinjaValue &Line :
        splitText(getString(Args.Places[0]), &NewLine, -1, false)) {
     B.bytes(Spaces.size() + Line.string().size());
     if (!IsFirst)
@@ -455,13 +461,13 @@ static std::string indent(const Arguments &Args, Budget &B) {
   return Result;
 }
 
-static Value applyToText(const std::string &Name, const Arguments &Args,
-                         Budget &B) {
+static JinjaValue applyToText(const std::string &Name, const Arguments &Args,
+                              Budget &B) {
   std::string Text = Args.Places[0].print();
   B.bytes(Text.size());
   if (Name == "trim") {
-    const Value *Chars = findArgument(Args, 1, "chars");
-    bool HasChars = Chars && !Chars->is(Value::None);
+    const JinjaValue *Chars = findArgument(Args, 1, "chars");
+    bool HasChars = Chars && !Chars->is(JinjaValue::None);
     std::string Which = HasChars ? getString(*Chars) : "";
     return std::string(strip(Text, true, true, HasChars ? &Which : nullptr));
   }
@@ -477,22 +483,22 @@ static Value applyToText(const std::string &Name, const Arguments &Args,
   return Text; // string, safe
 }
 
-static Value writeJSON(const Arguments &Args, Budget &B) {
+static JinjaValue writeJSON(const Arguments &Args, Budget &B) {
   for (const auto &[Key, Content] : Args.Names)
     if (Key != "indent" && !(Key == "ensure_ascii" && !Content.isTrue()))
       fail("tojson with ", Key, " is not supported");
-  const Value *Indent = findArgument(Args, 1, "indent");
+  const JinjaValue *Indent = findArgument(Args, 1, "indent");
   std::string Text = Args.Places[0].toJSON(
-      Indent && !Indent->is(Value::None)
+      Indent && !Indent->is(JinjaValue::None)
           ? static_cast<int>(std::clamp<int64_t>(getInteger(*Indent), 0, 100))
           : -1);
   B.bytes(Text.size());
   return Text;
 }
 
-Value jinja::applyFilter(const std::string &Name, const Arguments &Args,
-                         Budget &B) {
-  const Value &A = Args.Places.at(0);
+JinjaValue jinja::applyFilter(const std::string &Name, const Arguments &Args,
+                              Budget &B) {
+  const JinjaValue &A = Args.Places.at(0);
   static constexpr std::string_view OfText[] = {
       "trim",  "upper",   "lower",  "capitalize",
       "title", "replace", "string", "safe"};
@@ -503,11 +509,11 @@ Value jinja::applyFilter(const std::string &Name, const Arguments &Args,
   if (Name == "length" || Name == "count")
     return count(A);
   if (Name == "default" || Name == "d") {
-    const Value *Other = findArgument(Args, 1, "default_value"),
-                *IsBoolean = findArgument(Args, 2, "boolean");
-    bool IsMissing = A.is(Value::Undefined) ||
+    const JinjaValue *Other = findArgument(Args, 1, "default_value"),
+                     *IsBoolean = findArgument(Args, 2, "boolean");
+    bool IsMissing = A.is(JinjaValue::Undefined) ||
                      (IsBoolean && IsBoolean->isTrue() && !A.isTrue());
-    return !IsMissing ? A : Other ? *Other : Value("");
+    return !IsMissing ? A : Other ? *Other : JinjaValue("");
   }
   if (Name == "select" || Name == "reject" || Name == "selectattr" ||
       Name == "rejectattr")
@@ -523,20 +529,21 @@ Value jinja::applyFilter(const std::string &Name, const Arguments &Args,
   if (Name == "list")
     return A.iterate();
   if (Name == "items")
-    return A.is(Value::Undefined) ? Value(List()) : Value(listItems(A));
+    return A.is(JinjaValue::Undefined) ? JinjaValue(List())
+                                       : JinjaValue(listItems(A));
   if (Name == "first" || Name == "last") {
     List Items = A.iterate();
-    return Items.empty()     ? Value::undefined(Name)
+    return Items.empty()     ? JinjaValue::undefined(Name)
            : Name == "first" ? Items.front()
                              : Items.back();
   }
   if (Name == "reverse") {
     List Items = A.iterate();
     std::reverse(Items.begin(), Items.end());
-    if (!A.is(Value::String))
+    if (!A.is(JinjaValue::String))
       return Items;
     std::string Text;
-    for (const Value &Each : Items)
+    for (const JinjaValue &Each : Items)
       Text += Each.string();
     return Text;
   }

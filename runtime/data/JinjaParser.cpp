@@ -18,7 +18,7 @@ using namespace poplar::runtime::jinja;
 
 namespace {
 
-using NodePtr = std::unique_ptr<Node>;
+using NodePtr = std::unique_ptr<JinjaNode>;
 using BlockPtr = std::unique_ptr<Block>;
 
 /// Recursive descent, with the precedences of Jinja.
@@ -76,20 +76,20 @@ private:
     return take().Word;
   }
 
-  NodePtr make(Node::Kind Kind, std::string Word = "") const {
-    auto N = std::make_unique<Node>();
+  NodePtr make(JinjaNode::Kind Kind, std::string Word = "") const {
+    auto N = std::make_unique<JinjaNode>();
     N->TheKind = Kind;
     N->Line = peek().Line;
     N->Word = std::move(Word);
     return N;
   }
-  NodePtr makeConstant(Value Content) const {
-    NodePtr N = make(Node::Constant);
+  NodePtr makeConstant(JinjaValue Content) const {
+    NodePtr N = make(JinjaNode::Constant);
     N->Content = std::move(Content);
     return N;
   }
   /// Null is what was left out.
-  void adopt(Node &Parent, NodePtr Child) const {
+  void adopt(JinjaNode &Parent, NodePtr Child) const {
     if (Child && (Parent.Height = std::max(Parent.Height, Child->Height + 1)) >
                      MaxHeight)
       refuse("an expression is nested too deeply");
@@ -203,7 +203,7 @@ private:
       refuse("expected 'in'");
     B.Expression = parseOr();
     if (isOperator(",")) {
-      B.Expression = add(make(Node::ListOf), std::move(B.Expression));
+      B.Expression = add(make(JinjaNode::ListOf), std::move(B.Expression));
       while (takeOperator(","))
         adopt(*B.Expression, parseOr());
     }
@@ -260,7 +260,7 @@ private:
 
   void parseFilterBlock(Block &B) {
     B.TheKind = Block::FilterOf;
-    B.Expression = parseFilter(makeConstant(Value("")));
+    B.Expression = parseFilter(makeConstant(JinjaValue("")));
     while (takeOperator("|"))
       B.Expression = parseFilter(std::move(B.Expression));
     expectEnd();
@@ -274,7 +274,7 @@ private:
     NodePtr First = parseExpression();
     if (!isOperator(","))
       return First;
-    NodePtr N = add(make(Node::ListOf), std::move(First));
+    NodePtr N = add(make(JinjaNode::ListOf), std::move(First));
     while (takeOperator(","))
       adopt(*N, parseExpression());
     return N;
@@ -284,7 +284,7 @@ private:
     Deeper Guard(*this);
     NodePtr Then = parseOr();
     while (takeName("if")) {
-      NodePtr N = make(Node::Conditional);
+      NodePtr N = make(JinjaNode::Conditional);
       adopt(*N, parseOr());
       adopt(*N, std::move(Then));
       adopt(*N, takeName("else") ? parseExpression() : nullptr);
@@ -294,7 +294,7 @@ private:
   }
 
   NodePtr makeBinary(std::string Word, NodePtr A, NodePtr B) const {
-    return add(add(make(Node::Binary, std::move(Word)), std::move(A)),
+    return add(add(make(JinjaNode::Binary, std::move(Word)), std::move(A)),
                std::move(B));
   }
   NodePtr parseOr() {
@@ -312,7 +312,7 @@ private:
   NodePtr parseNot() {
     Deeper Guard(*this);
     if (takeName("not"))
-      return add(make(Node::Unary, "not"), parseNot());
+      return add(make(JinjaNode::Unary, "not"), parseNot());
     return parseComparison();
   }
 
@@ -334,7 +334,7 @@ private:
         return N ? std::move(N) : std::move(First);
       take();
       if (!N)
-        N = add(make(Node::Compare), std::move(First));
+        N = add(make(JinjaNode::Compare), std::move(First));
       N->Words.push_back(Word);
       adopt(*N, parseSum());
     }
@@ -373,7 +373,7 @@ private:
     Deeper Guard(*this);
     if (isOperator("-") || isOperator("+")) {
       std::string Word = take().Word;
-      NodePtr N = add(make(Node::Unary, Word), parseUnary(false));
+      NodePtr N = add(make(JinjaNode::Unary, Word), parseUnary(false));
       return WithFilters ? parseFilters(std::move(N)) : std::move(N);
     }
     NodePtr N = parsePostfix(parsePrimary());
@@ -392,7 +392,7 @@ private:
                                 : std::from_chars(Begin, End, Real);
     if (Code != std::errc() || Stop != End)
       refuse("the number " + T.Word + " is not supported");
-    return makeConstant(IsWhole ? Value(Whole) : Value(Real));
+    return makeConstant(IsWhole ? JinjaValue(Whole) : JinjaValue(Real));
   }
 
   NodePtr parsePrimary() {
@@ -412,15 +412,15 @@ private:
       if (Word == "false" || Word == "False")
         return makeConstant(false);
       if (Word == "none" || Word == "None")
-        return makeConstant(Value::none());
-      return make(Node::Name, Word);
+        return makeConstant(JinjaValue::none());
+      return make(JinjaNode::Name, Word);
     }
     if (takeOperator("(")) {
       if (takeOperator(")"))
-        return make(Node::ListOf);
+        return make(JinjaNode::ListOf);
       NodePtr N = parseExpression();
       if (isOperator(",")) {
-        N = add(make(Node::ListOf), std::move(N));
+        N = add(make(JinjaNode::ListOf), std::move(N));
         while (takeOperator(",") && !isOperator(")"))
           adopt(*N, parseExpression());
       }
@@ -428,7 +428,7 @@ private:
       return N;
     }
     if (takeOperator("[")) {
-      NodePtr N = make(Node::ListOf);
+      NodePtr N = make(JinjaNode::ListOf);
       while (!isOperator("]")) {
         adopt(*N, parseExpression());
         if (!takeOperator(","))
@@ -438,7 +438,7 @@ private:
       return N;
     }
     if (takeOperator("{")) {
-      NodePtr N = make(Node::DictOf);
+      NodePtr N = make(JinjaNode::DictOf);
       while (!isOperator("}")) {
         adopt(*N, parseExpression());
         expect(":");
@@ -456,16 +456,16 @@ private:
     while (true) {
       if (takeOperator(".")) {
         if (peek().TheKind == Token::Integer) {
-          NodePtr Item = add(make(Node::Item), std::move(N));
+          NodePtr Item = add(make(JinjaNode::Item), std::move(N));
           N = add(std::move(Item), parseNumber());
         } else {
-          NodePtr Member = make(Node::Member, expectName());
+          NodePtr Member = make(JinjaNode::Member, expectName());
           N = add(std::move(Member), std::move(N));
         }
       } else if (takeOperator("[")) {
         N = parseSubscript(std::move(N));
       } else if (isOperator("(")) {
-        N = add(make(Node::Call), std::move(N));
+        N = add(make(JinjaNode::Call), std::move(N));
         parseArguments(*N);
       } else {
         return N;
@@ -489,13 +489,14 @@ private:
     expect("]");
     if (!Colons && !Parts[0])
       refuse("an index is expected");
-    NodePtr Result = add(make(Colons ? Node::Slice : Node::Item), std::move(N));
+    NodePtr Result =
+        add(make(Colons ? JinjaNode::Slice : JinjaNode::Item), std::move(N));
     for (int I = 0; I < (Colons ? 3 : 1); ++I)
       adopt(*Result, std::move(Parts[I]));
     return Result;
   }
 
-  void parseArguments(Node &N) {
+  void parseArguments(JinjaNode &N) {
     expect("(");
     while (!isOperator(")")) {
       if (isOperator("*") || isOperator("**"))
@@ -517,7 +518,7 @@ private:
   }
 
   NodePtr parseFilter(NodePtr N) {
-    NodePtr Result = make(Node::Filter, expectName());
+    NodePtr Result = make(JinjaNode::Filter, expectName());
     Result = add(std::move(Result), std::move(N));
     if (isOperator("("))
       parseArguments(*Result);
@@ -530,7 +531,7 @@ private:
         N = parseFilter(std::move(N));
       } else if (takeName("is")) {
         bool IsNegated = takeName("not");
-        NodePtr Test = make(Node::Test, expectName());
+        NodePtr Test = make(JinjaNode::Test, expectName());
         Test = add(std::move(Test), std::move(N));
         if (isOperator("("))
           parseArguments(*Test);
@@ -538,9 +539,9 @@ private:
           adopt(*Test, parsePostfix(parsePrimary()));
         N = std::move(Test);
         if (IsNegated)
-          N = add(make(Node::Unary, "not"), std::move(N));
+          N = add(make(JinjaNode::Unary, "not"), std::move(N));
       } else if (isOperator("(")) {
-        N = add(make(Node::Call), std::move(N));
+        N = add(make(JinjaNode::Call), std::move(N));
         parseArguments(*N);
       } else {
         return N;

@@ -36,7 +36,7 @@ struct Token {
 /// Cuts a template; white space is trimmed as its tags say.
 std::vector<Token> tokenize(std::string_view Source);
 
-struct Node {
+struct JinjaNode {
   enum Kind {
     Constant,
     Name,
@@ -56,13 +56,13 @@ struct Node {
   Kind TheKind;
   int Line;
   std::string Word;
-  Value Content;
-  std::vector<std::unique_ptr<Node>> Children;
-  /// Of a comparison.
+  JinjaValue Content;
+  std::vector<std::unique_ptr<JinjaNode>> Children;
+  /// The operators of a comparison.
   std::vector<std::string> Words;
   /// Arguments by name of a call: the last children.
   std::vector<std::string> Names;
-  /// Of the tree below.
+  /// The height of the tree below.
   int Height = 0;
 };
 
@@ -84,10 +84,10 @@ struct Block {
   Kind TheKind = Sequence;
   int Line = 0;
   std::string Word;
-  std::unique_ptr<Node> Expression, Condition;
+  std::unique_ptr<JinjaNode> Expression, Condition;
   std::vector<std::string> Targets;
   /// Null where a parameter has none.
-  std::vector<std::unique_ptr<Node>> Defaults;
+  std::vector<std::unique_ptr<JinjaNode>> Defaults;
   std::vector<std::unique_ptr<Block>> Body, Else;
 };
 

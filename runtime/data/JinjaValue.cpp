@@ -42,13 +42,13 @@ void Budget::spend(size_t &Left, size_t Count) {
   Left -= Count;
 }
 
-Value Value::undefined(std::string Name) {
-  Value Result;
+JinjaValue JinjaValue::undefined(std::string Name) {
+  JinjaValue Result;
   Result.Text = std::make_shared<std::string>(std::move(Name));
   return Result;
 }
 
-Value Value::fromJSON(const json::Value &J) {
+JinjaValue JinjaValue::fromJSON(const json::Value &J) {
   switch (J.kind()) {
   case json::Value::Null:
     return none();
@@ -56,7 +56,7 @@ Value Value::fromJSON(const json::Value &J) {
     return J.asBool();
   case json::Value::Number: {
     int64_t Whole = 0;
-    return J.asInteger(Whole) ? Value(Whole) : Value(J.asDouble());
+    return J.asInteger(Whole) ? JinjaValue(Whole) : JinjaValue(J.asDouble());
   }
   case json::Value::String:
     return std::string(J.asString());
@@ -70,13 +70,13 @@ Value Value::fromJSON(const json::Value &J) {
     Entries Members;
     for (const auto &[Key, Each] : J.members())
       Members.emplace_back(Key, fromJSON(Each));
-    return Value(std::move(Members));
+    return JinjaValue(std::move(Members));
   }
   }
-  return Value();
+  return JinjaValue();
 }
 
-const Value *Value::find(std::string_view Key) const {
+const JinjaValue *JinjaValue::find(std::string_view Key) const {
   if (isDictionary())
     for (const auto &[Name, Member] : *Members)
       if (Name == Key)
@@ -84,7 +84,7 @@ const Value *Value::find(std::string_view Key) const {
   return nullptr;
 }
 
-bool Value::isTrue() const {
+bool JinjaValue::isTrue() const {
   switch (TheKind) {
   case Undefined:
   case None:
@@ -107,7 +107,7 @@ bool Value::isTrue() const {
   return false;
 }
 
-bool Value::equals(const Value &Other) const {
+bool JinjaValue::equals(const JinjaValue &Other) const {
   Deeper Guard;
   if (isNumber() && Other.isNumber())
     return isWhole() && Other.isWhole() ? Number == Other.Number
@@ -120,11 +120,11 @@ bool Value::equals(const Value &Other) const {
     return std::equal(
         Elements->begin(), Elements->end(), Other.Elements->begin(),
         Other.Elements->end(),
-        [](const Value &A, const Value &B) { return A.equals(B); });
+        [](const JinjaValue &A, const JinjaValue &B) { return A.equals(B); });
   if (TheKind == Mapping)
     return Members->size() == Other.Members->size() &&
            std::all_of(Members->begin(), Members->end(), [&](const auto &Each) {
-             const Value *Found = Other.find(Each.first);
+             const JinjaValue *Found = Other.find(Each.first);
              return Found && Found->equals(Each.second);
            });
   return TheKind == None || TheKind == Undefined ||
@@ -147,7 +147,7 @@ static std::string printFloat(double Number) {
   return Result;
 }
 
-std::string Value::print() const {
+std::string JinjaValue::print() const {
   return TheKind == String ? *Text : TheKind == Undefined ? "" : repr();
 }
 
@@ -177,7 +177,7 @@ static std::string quoteAsPython(const std::string &Text) {
   return Result + Quote;
 }
 
-std::string Value::repr() const {
+std::string JinjaValue::repr() const {
   Deeper Guard;
   std::string Result;
   switch (TheKind) {
@@ -194,7 +194,7 @@ std::string Value::repr() const {
   case String:
     return quoteAsPython(*Text);
   case Sequence:
-    for (const Value &Each : *Elements)
+    for (const JinjaValue &Each : *Elements)
       Result += (Result.empty() ? "" : ", ") + Each.repr();
     return "[" + Result + "]";
   case Mapping:
@@ -225,7 +225,7 @@ static std::string quoteAsJSON(const std::string &Text) {
   return Result + '"';
 }
 
-std::string Value::toJSON(int Indent, int Depth) const {
+std::string JinjaValue::toJSON(int Indent, int Depth) const {
   Deeper Guard;
   if (TheKind == None)
     return "null";
@@ -248,14 +248,14 @@ std::string Value::toJSON(int Indent, int Depth) const {
   };
   std::string Result = IsList ? "[" : "{";
   bool IsFirst = true;
-  auto Add = [&](const std::string &Key, const Value &Each) {
+  auto Add = [&](const std::string &Key, const JinjaValue &Each) {
     if (!IsFirst)
       Result += Indent < 0 ? ", " : ",";
     IsFirst = false;
     Result += NewLine(Depth + 1) + Key + Each.toJSON(Indent, Depth + 1);
   };
   if (IsList)
-    for (const Value &Each : *Elements)
+    for (const JinjaValue &Each : *Elements)
       Add("", Each);
   else
     for (const auto &[Key, Each] : *Members)
@@ -263,7 +263,7 @@ std::string Value::toJSON(int Indent, int Depth) const {
   return Result + NewLine(Depth) + (IsList ? "]" : "}");
 }
 
-List Value::iterate() const {
+List JinjaValue::iterate() const {
   List Items;
   switch (TheKind) {
   case Undefined:
@@ -287,32 +287,32 @@ List Value::iterate() const {
   }
 }
 
-const char *Value::typeName() const {
+const char *JinjaValue::typeName() const {
   static constexpr const char *Names[] = {
       "undefined value", "none", "Boolean", "integer",   "number",
       "string",          "list", "dict",    "namespace", "function"};
   return Names[TheKind];
 }
 
-int jinja::compare(const Value &A, const Value &B) {
+int jinja::compare(const JinjaValue &A, const JinjaValue &B) {
   if (A.isNumber() && B.isNumber())
     return (A.real() > B.real()) - (A.real() < B.real());
-  if (A.is(Value::String) && B.is(Value::String)) {
+  if (A.is(JinjaValue::String) && B.is(JinjaValue::String)) {
     int Order = A.string().compare(B.string());
     return (Order > 0) - (Order < 0);
   }
   fail("a ", A.typeName(), " and a ", B.typeName(), " have no order");
 }
 
-bool jinja::contains(const Value &Whole, const Value &Part) {
-  if (Whole.is(Value::String)) {
-    if (!Part.is(Value::String))
+bool jinja::contains(const JinjaValue &Whole, const JinjaValue &Part) {
+  if (Whole.is(JinjaValue::String)) {
+    if (!Part.is(JinjaValue::String))
       fail("a ", Part.typeName(), " is not in a string");
     return Whole.string().find(Part.string()) != std::string::npos;
   }
   if (Whole.isDictionary())
-    return Part.is(Value::String) && Whole.find(Part.string());
+    return Part.is(JinjaValue::String) && Whole.find(Part.string());
   List Items = Whole.iterate();
   return std::any_of(Items.begin(), Items.end(),
-                     [&](const Value &Each) { return Each.equals(Part); });
+                     [&](const JinjaValue &Each) { return Each.equals(Part); });
 }

@@ -19,19 +19,19 @@
 
 namespace poplar::runtime::jinja {
 
-class Value;
-using List = std::vector<Value>;
-using Entries = std::vector<std::pair<std::string, Value>>;
+class JinjaValue;
+using List = std::vector<JinjaValue>;
+using Entries = std::vector<std::pair<std::string, JinjaValue>>;
 /// Arguments of a call, those by name behind the others.
 struct Arguments {
   List Places;
   Entries Names;
 };
-using Function = std::function<Value(const Arguments &)>;
+using Function = std::function<JinjaValue(const Arguments &)>;
 
 /// A value as Python has it. Lists and dictionaries are shared and do not
 /// change; only a namespace does.
-class Value {
+class JinjaValue {
 public:
   enum Kind {
     Undefined,
@@ -46,23 +46,23 @@ public:
     Callable
   };
 
-  Value() = default;
-  static Value none() { return Value(None); }
-  Value(bool B) : TheKind(Boolean), Number(B) {}
-  Value(int64_t I) : TheKind(Integer), Number(I) {}
-  Value(double D) : TheKind(Float), Real(D) {}
-  Value(std::string S)
+  JinjaValue() = default;
+  static JinjaValue none() { return JinjaValue(None); }
+  JinjaValue(bool B) : TheKind(Boolean), Number(B) {}
+  JinjaValue(int64_t I) : TheKind(Integer), Number(I) {}
+  JinjaValue(double D) : TheKind(Float), Real(D) {}
+  JinjaValue(std::string S)
       : TheKind(String), Text(std::make_shared<std::string>(std::move(S))) {}
-  Value(const char *S) : Value(std::string(S)) {}
-  Value(List L)
+  JinjaValue(const char *S) : JinjaValue(std::string(S)) {}
+  JinjaValue(List L)
       : TheKind(Sequence), Elements(std::make_shared<List>(std::move(L))) {}
-  explicit Value(Entries E, Kind K = Mapping)
+  explicit JinjaValue(Entries E, Kind K = Mapping)
       : TheKind(K), Members(std::make_shared<Entries>(std::move(E))) {}
-  Value(Function F)
+  JinjaValue(Function F)
       : TheKind(Callable), Call(std::make_shared<Function>(std::move(F))) {}
   /// A name that has no value; errors speak of it.
-  static Value undefined(std::string Name);
-  static Value fromJSON(const json::Value &J);
+  static JinjaValue undefined(std::string Name);
+  static JinjaValue fromJSON(const json::Value &J);
 
   Kind kind() const { return TheKind; }
   bool is(Kind K) const { return TheKind == K; }
@@ -86,9 +86,9 @@ public:
   std::string name() const { return Text ? *Text : ""; }
 
   /// Null if there is none.
-  const Value *find(std::string_view Key) const;
+  const JinjaValue *find(std::string_view Key) const;
   bool isTrue() const;
-  bool equals(const Value &Other) const;
+  bool equals(const JinjaValue &Other) const;
   /// As Python's str() and repr() have it.
   std::string print() const;
   std::string repr() const;
@@ -99,7 +99,7 @@ public:
   const char *typeName() const;
 
 private:
-  explicit Value(Kind K) : TheKind(K) {}
+  explicit JinjaValue(Kind K) : TheKind(K) {}
 
   Kind TheKind = Undefined;
   int64_t Number = 0;
@@ -128,14 +128,16 @@ private:
 
 /// A filter (`| NAME`), a test (`is NAME`) or a method (`.NAME()`). The first
 /// argument is what it is applied to.
-Value applyFilter(const std::string &Name, const Arguments &Args, Budget &B);
+JinjaValue applyFilter(const std::string &Name, const Arguments &Args,
+                       Budget &B);
 bool applyTest(const std::string &Name, const Arguments &Args);
 /// A method of a string or dictionary; undefined if there is none.
-Value findMethod(const Value &Object, const std::string &Name, Budget &B);
+JinjaValue findMethod(const JinjaValue &Object, const std::string &Name,
+                      Budget &B);
 
 /// -1, 0 or 1; an error if the two cannot be compared.
-int compare(const Value &A, const Value &B);
-bool contains(const Value &Whole, const Value &Part);
+int compare(const JinjaValue &A, const JinjaValue &B);
+bool contains(const JinjaValue &Whole, const JinjaValue &Part);
 
 } // namespace poplar::runtime::jinja
 

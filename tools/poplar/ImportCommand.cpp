@@ -55,7 +55,7 @@ static bool hasExperts(mlir::ModuleOp module) {
       .wasInterrupted();
 }
 
-/// Of the configuration, as it was given.
+/// The directory of the configuration, as it was given.
 static llvm::SmallString<128> getDirectory(llvm::StringRef config) {
   llvm::SmallString<128> directory(config);
   if (!llvm::sys::fs::is_directory(directory))

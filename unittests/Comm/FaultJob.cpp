@@ -43,7 +43,7 @@ struct Job {
   double Stall = 10;
   int64_t ThrowRank = -1, ThrowStep = 0, HangRank = -1, HangStep = 0,
           HashRank = -1;
-  /// Of a message of rank 1 to rank 0, none if negative.
+  /// Bytes of a message of rank 1 to rank 0; there is none if negative.
   int64_t SentBytes = -1, ExpectedBytes = 0;
 };
 

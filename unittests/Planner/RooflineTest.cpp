@@ -103,7 +103,7 @@ TEST(RooflineTest, UnitsAtHalfRateReachTheirPeak) {
   EXPECT_DOUBLE_EQ(geforce, 71e12 * c.halfRateShare);
   EXPECT_DOUBLE_EQ(geforce, getAloneRate("cuda:sm_86", 71e12, 35.6e12, 1));
   EXPECT_GT(geforce / 71e12, a40 / 150e12);
-  // Of an A100, whatever its vector units do, all is at full rate.
+  // An A100 multiplies at full rate, whatever its vector units do.
   EXPECT_DOUBLE_EQ(getAloneRate("cuda:sm_80", 312e12, 300e12, {}),
                    312e12 * getRooflineConstants("cuda:sm_80").gemmShare);
   // Whose vector units are not known is not said to be at half rate.

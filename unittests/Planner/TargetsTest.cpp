@@ -60,7 +60,7 @@ TEST(Targets, SpeedIsThatOfTheEntry) {
   EXPECT_NE(&ampere, &hopper);
   EXPECT_EQ(&host, &getRooflineConstants("host"));
   EXPECT_TRUE(host.attentionOnVectors);
-  // Of relatives that nobody measured in training, less is known.
+  // Less is known of relatives that nobody measured in training.
   for (const char *target : {"cuda:sm_60", "cuda:sm_70", "cuda:sm_75",
                              "cuda:sm_100", "cuda:sm_120", "hip:gfx942"})
     EXPECT_GT(getRooflineConstants(target).uncertainty, ampere.uncertainty)

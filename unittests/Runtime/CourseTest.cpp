@@ -28,7 +28,7 @@ TEST(Course, EpochsAreThoseOfTransformersUpToTheirSmallerSteps) {
     for (int64_t Batch : {1, 8, 64})
       for (double Epochs : {0.0, 0.5, 1.0, 2.5, 3.0, 10.0}) {
         int64_t Steps = countSteps(Epochs, Samples, Batch);
-        // Of Trainer: an epoch ends with what is left, in a step of its own.
+        // transformers' Trainer: an epoch ends with what is left, in a step of its own.
         double PerEpoch = std::ceil(double(Samples) / double(Batch)),
                Theirs = std::ceil(Epochs * PerEpoch);
         if (Samples % Batch == 0) {

@@ -48,7 +48,7 @@ struct Slowest {
 
 } // namespace
 
-/// Of a rank whose micro-batch is the largest.
+/// What limits a rank whose micro-batch is the largest.
 static Limit limitOfSize(const BatchProblem::DeviceType &type) {
   return type.endsWithCurve ? Limit::Profile : Limit::Memory;
 }

@@ -21,7 +21,7 @@ with open(sys.argv[1]) as file:
     rows = ROW.findall(file.read())
 options = collections.defaultdict(set)
 for _, option, command in rows:
-    if command not in OF_PROGRAMS:
+    if option and command not in OF_PROGRAMS:
         options[command].add(option.split()[0])
 assert len(rows) > 50 and len(options) > 2, (len(rows), options)
 failures = 0

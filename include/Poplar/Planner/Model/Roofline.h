@@ -62,7 +62,7 @@ struct RooflineOp {
 
 /// What is known of devices that were not measured, by kind of target.
 struct RooflineConstants {
-  /// Of the peak, for products that are large in all dimensions, alone: of
+  /// The share of the peak that large products reach alone: of
   /// units at full and at half rate.
   double gemmShare, halfRateShare;
   /// Units that have less than this of the vector units' rate are at half rate;

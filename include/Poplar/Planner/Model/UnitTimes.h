@@ -25,8 +25,8 @@
 
 namespace poplar {
 
-/// Of a type, with figures of a server core where it has none: what a profile
-/// says of some ops, tells of others then.
+/// The roofline of a type, with figures of a server core where it has none. Only
+/// ratios of its times are used, to scale what was measured of other ops.
 Roofline getProportions(DeviceType type);
 
 /// Of a model on one device type of a cluster.
