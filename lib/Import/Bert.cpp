@@ -20,7 +20,7 @@ static OwningOpRef<ModuleOp> buildBert(const Config &config) {
   int64_t layers = config.getLayers("num_hidden_layers");
   int64_t positions = config.getSize("max_position_embeddings", 512);
   int64_t tokenTypes = config.getSize("type_vocab_size", 2);
-  double eps = config.getPositive("layer_norm_eps", 1e-12);
+  double eps = config.getEpsilon("layer_norm_eps", 1e-12);
   double stdDev = config.getPositive("initializer_range", 0.02);
   double dropout = config.getDropout("hidden_dropout_prob", 0.1);
   std::string activation = config.getActivation("hidden_act", "gelu");

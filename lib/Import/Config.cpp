@@ -192,6 +192,14 @@ double Config::getPositive(const std::string &key, double fallback) const {
   return number;
 }
 
+double Config::getEpsilon(const std::string &key, double fallback) const {
+  double epsilon = getPositive(key, fallback);
+  if (epsilon >= 1)
+    (*this)[key].error("expected an epsilon below 1, found " +
+                       (*this)[key].describe());
+  return epsilon;
+}
+
 double Config::getPositiveOrNull(const std::string &key,
                                  double fallback) const {
   if (!(*this)[key].isNull()) {

@@ -75,8 +75,10 @@ public:
   SpecialTokens getSpecialTokens(int64_t vocabSize) const;
   /// A dropout probability, unless the options replace it.
   double getDropout(const std::string &key, double fallback) const;
-  /// A finite number above zero (an epsilon, a standard deviation, ...).
+  /// A finite number above zero (a standard deviation, a factor, ...).
   double getPositive(const std::string &key, double fallback) const;
+  /// The epsilon of a norm: above zero and below one.
+  double getEpsilon(const std::string &key, double fallback) const;
   /// The same, or 0 for null.
   double getPositiveOrNull(const std::string &key, double fallback) const;
   /// A number of tokens, or 0 for null.

@@ -57,7 +57,7 @@ bool DecoderBuilder::readShape() {
   inner = config.getSize("intermediate_size");
   layers = config.getLayers("num_hidden_layers");
   positions = config.getSize("max_position_embeddings", family.maxPositions);
-  eps = config.getPositive(family.layerNorm ? "layer_norm_eps" : "rms_norm_eps",
+  eps = config.getEpsilon(family.layerNorm ? "layer_norm_eps" : "rms_norm_eps",
                            family.eps);
   stdDev = config.getPositive("initializer_range", 0.02);
   activation = config.getActivation(family.activationKey, family.activation,

@@ -18,7 +18,7 @@ static OwningOpRef<ModuleOp> buildGPT2(const Config &config) {
   int64_t hidden = config.getSize("n_embd");
   int64_t layers = config.getLayers("n_layer");
   int64_t positions = config.getSize("n_positions", 1024);
-  double eps = config.getPositive("layer_norm_epsilon", 1e-5);
+  double eps = config.getEpsilon("layer_norm_epsilon", 1e-5);
   double stdDev = config.getPositive("initializer_range", 0.02);
   double embeddingDropout = config.getDropout("embd_pdrop", 0.1);
   double residualDropout = config.getDropout("resid_pdrop", 0.1);

@@ -29,7 +29,7 @@ static OwningOpRef<ModuleOp> buildGPTNeoX(const Config &config) {
   int64_t inner = config.getSize("intermediate_size");
   int64_t layers = config.getLayers("num_hidden_layers");
   int64_t positions = config.getSize("max_position_embeddings", 2048);
-  double eps = config.getPositive("layer_norm_eps", 1e-5);
+  double eps = config.getEpsilon("layer_norm_eps", 1e-5);
   double stdDev = config.getPositive("initializer_range", 0.02);
   double dropout = config.getDropout("hidden_dropout", 0);
   std::string activation = config.getActivation("hidden_act", "gelu");
