@@ -70,9 +70,9 @@ private:
   void addNamed(const std::string &Key, const char *Default);
   void addList(const Value &Source, const char *Key);
   void add(Token T);
-  bool contains(const std::string &Content) const {
-    return Ids.count(Content) != 0;
-  }
+  void addExtra(Token T);
+  void addPieces();
+  void addExtras();
   std::string writeVocabulary() const;
   std::string writeMerges() const;
   std::string writeAdded() const;
@@ -141,7 +141,7 @@ LlamaWriter::Token LlamaWriter::readToken(const Value &Source,
 
 /// A token of the vocabulary keeps its id; others follow the vocabulary.
 void LlamaWriter::add(Token T) {
-  if (T.Content.empty() || contains(T.Content))
+  if (T.Content.empty() || Ids.count(T.Content))
     return;
   auto Found = Vocabulary.find(T.Content);
   int64_t Id = Found != Vocabulary.end() ? Found->second : Next;
@@ -152,6 +152,30 @@ void LlamaWriter::add(Token T) {
   Next = std::max(Next, Id + 1);
   Ids.emplace(T.Content, Id);
   Tokens.push_back(std::move(T));
+}
+
+/// A token of a list replaces the flags that its role gave it, but not those
+/// that came with its id.
+void LlamaWriter::addExtra(Token T) {
+  for (Token &Other : Tokens)
+    if (Other.Content == T.Content) {
+      if (Other.Asked < 0)
+        Other = T;
+      return;
+    }
+  add(std::move(T));
+}
+
+/// The control pieces and the user's symbols of the model itself.
+void LlamaWriter::addPieces() {
+  for (const SentencePieceFile::Piece &Each : File.Pieces)
+    if (Each.Type == SentencePieceFile::Control ||
+        Each.Type == SentencePieceFile::UserDefined) {
+      Token T;
+      T.Content = Each.Text;
+      T.IsSpecial = Each.Type == SentencePieceFile::Control;
+      addExtra(std::move(T));
+    }
 }
 
 /// The list in tokenizer_config.json or, if there is none, added_tokens.json.
@@ -224,8 +248,8 @@ void LlamaWriter::addList(const Value &Source, const char *Key) {
   if (List->kind() != Value::Array)
     refuse(std::string("'") + Key + "' of the files beside it is no list");
   for (const Value &Each : List->elements())
-    add(readToken(Each, "'" + File.Path + "': " + Key + " beside it",
-                  Each.kind() == Value::String));
+    addExtra(readToken(Each, "'" + File.Path + "': " + Key + " beside it",
+                       Each.kind() == Value::String));
 }
 
 std::string LlamaWriter::writeVocabulary() const {
@@ -291,6 +315,19 @@ std::string LlamaWriter::writeFrame(const Description &D) const {
          R"(],"special_tokens":{)" + Specials + "}}";
 }
 
+/// Lists in the files take the place of the model's own.
+void LlamaWriter::addExtras() {
+  bool HasList = false;
+  for (const char *Key : {"additional_special_tokens", "extra_special_tokens"})
+    for (const Value *Source : {&Config, &Special})
+      if ((Source == &Config || !HasDecoder) && Source->find(Key)) {
+        addList(*Source, Key);
+        HasList = true;
+      }
+  if (!HasList)
+    addPieces();
+}
+
 std::string LlamaWriter::write() {
   Description D(Config, "'" + getBeside(File.Path, ConfigName) + "'");
   HasDecoder = D.find("added_tokens_decoder");
@@ -319,18 +356,7 @@ std::string LlamaWriter::write() {
       T.IsSpecial |= T.Content == Content;
   for (const auto &[Key, Default] : Named)
     addNamed(Key, Default);
-  for (const SentencePieceFile::Piece &Each : File.Pieces)
-    if (Each.Type == SentencePieceFile::Control ||
-        Each.Type == SentencePieceFile::UserDefined) {
-      Token T;
-      T.Content = Each.Text;
-      T.IsSpecial = Each.Type == SentencePieceFile::Control;
-      add(std::move(T));
-    }
-  for (const char *Key : {"additional_special_tokens", "extra_special_tokens"})
-    for (const Value *Source : {&Config, &Special})
-      if (Source == &Config || !HasDecoder)
-        addList(*Source, Key);
+  addExtras();
   bool AddsMark = D.getBool("add_prefix_space", true);
   const char *Scheme = !AddsMark                    ? "never"
                        : D.getBool("legacy", false) ? "always"

@@ -26,6 +26,7 @@ TEXTS = [
     "▁a ▁▁b",
     "<|im_start|>user\na<|im_end|>",
     "<|im_start|> user  <|im_end|>  x <s> y</s>",
+    "<|im_end|>  a<s>b <s> </s>users",
     "xyz xy <word>a a <word> b<word>",
     "  日本 <0x41> é👩 <unk><pad> <x>",
 ]
@@ -61,6 +62,9 @@ def make_cases(size):
             "special_tokens_map.json": {"bos_token": token("<s>"), "eos_token": "<|im_end|>", "pad_token": "<x>"},
         },
     )
+    own = token("<s>", single_word=True, rstrip=True)
+    yield base, {"special_tokens_map.json": {"bos_token": own, "eos_token": "</s>"}}
+    yield {**base, "added_tokens_decoder": flags, "additional_special_tokens": ["<|im_end|>", "user"]}, {}
     yield {"tokenizer_class": "LlamaTokenizer", "bos_token": "<s>", "eos_token": "</s>"}, {}
 
 
