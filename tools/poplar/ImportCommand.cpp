@@ -171,8 +171,8 @@ static std::string describeNoTokenizer(llvm::StringRef directory) {
     if (has(name))
       return text + "note      " + name.str() +
              " is not read: AutoTokenizer.from_pretrained(DIR)"
-             ".save_pretrained(DIR) of transformers writes the tokenizer.json "
-             "that is\n";
+             ".save_pretrained(DIR) of transformers writes a tokenizer.json, "
+             "which is\n";
   return text;
 }
 
