@@ -13,7 +13,9 @@
 #include "support/Error.h"
 #include "support/Files.h"
 #include "support/JSON.h"
+#include "tokenizer/LlamaTokenizer.h"
 #include "tokenizer/Tables.h"
+#include "tokenizer/Tokenizer.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -65,6 +67,11 @@ TextEncoding::TextEncoding(const Options &O, const ModelInfo &Model) {
          "' is not the tokenizer that the program was built with; build it "
          "again, or name the tokenizer by --tokenizer");
   Tok = Tokenizer::load(Path);
+  if (!isTokenizerJSON(File.text()))
+    for (const std::string &Each : findTokenizerSettings(Path)) {
+      uint64_t Both[] = {Hash, hashBytes(MappedFile(Each).text())};
+      Hash = hashBytes({reinterpret_cast<const char *>(Both), sizeof Both});
+    }
   // Ids outside the vocabulary, which some tokenizers have, are refused where
   // they are met.
   Width = std::max(Model.VocabSize, Tok->size()) <= 1 << 16 ? 2 : 4;

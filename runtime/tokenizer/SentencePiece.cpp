@@ -9,6 +9,7 @@
 #include "support/Error.h"
 #include "support/MappedFile.h"
 #include "tokenizer/CharsMap.h"
+#include "tokenizer/LlamaTokenizer.h"
 #include "tokenizer/PieceMerges.h"
 #include "tokenizer/SentencePieceFile.h"
 #include "tokenizer/Tables.h"
@@ -413,6 +414,9 @@ std::unique_ptr<Tokenizer::Encoder> SentencePiece::makeEncoder() const {
 
 std::unique_ptr<Tokenizer>
 poplar::runtime::readSentencePiece(const std::string &Path) {
-  MappedFile File(Path);
-  return std::make_unique<SentencePiece>(SentencePieceFile(File.text(), Path));
+  MappedFile Mapped(Path);
+  SentencePieceFile File(Mapped.text(), Path);
+  if (std::string Text = writeLlamaTokenizer(File); !Text.empty())
+    return readTokenizerJSON(Text, Path);
+  return std::make_unique<SentencePiece>(std::move(File));
 }

@@ -7,15 +7,25 @@
 //===----------------------------------------------------------------------===//
 
 #include "tokenizer/Tokenizer.h"
+#include "support/Error.h"
 #include "support/MappedFile.h"
 
 using namespace poplar::runtime;
 
+bool poplar::runtime::isTokenizerJSON(std::string_view Text) {
+  size_t First = Text.find_first_not_of(" \t\r\n");
+  return First != Text.npos && Text[First] == '{';
+}
+
 std::unique_ptr<Tokenizer> Tokenizer::load(const std::string &Path) {
   MappedFile File(Path);
   std::string_view Text = File.text();
-  size_t First = Text.find_first_not_of(" \t\r\n");
-  if (First != Text.npos && Text[First] == '{')
+  constexpr std::string_view Pointer = "version https://git-lfs.";
+  if (Text.substr(0, Pointer.size()) == Pointer)
+    fail("'", Path,
+         "' is a pointer of Git LFS and not the file itself; run 'git lfs "
+         "pull' in its repository");
+  if (isTokenizerJSON(Text))
     return readTokenizerJSON(Text, Path);
   return readSentencePiece(Path);
 }

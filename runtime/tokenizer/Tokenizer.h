@@ -25,8 +25,9 @@ class Tokenizer {
 public:
   virtual ~Tokenizer() = default;
 
-  /// Reads a file; its content decides which kind it is. Throws an Error that
-  /// names what is not supported.
+  /// Reads a file; its content decides which kind it is. The added tokens and
+  /// settings of a tokenizer.model are read from the files beside it. Throws an
+  /// Error that names what is not supported.
   static std::unique_ptr<Tokenizer> load(const std::string &Path);
 
   /// What remembers the pieces that one thread has encoded.
@@ -35,7 +36,7 @@ public:
     virtual ~Encoder() = default;
     /// Appends the ids of a text. Bytes that are not UTF-8 count as U+FFFD.
     /// With `AddSpecial`, the tokens that frame a text are put around it, if
-    /// the file names any; a tokenizer.model does not.
+    /// the files name any.
     virtual void encode(std::string_view Text, bool AddSpecial,
                         std::vector<int32_t> &Ids) = 0;
   };
@@ -63,6 +64,8 @@ public:
   }
 };
 
+/// Whether a file is a tokenizer.json by its content.
+bool isTokenizerJSON(std::string_view Text);
 std::unique_ptr<Tokenizer> readTokenizerJSON(std::string_view Text,
                                              const std::string &Path);
 std::unique_ptr<Tokenizer> readSentencePiece(const std::string &Path);

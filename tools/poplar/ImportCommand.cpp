@@ -41,6 +41,7 @@ struct Arguments {
   int64_t seqLen = 0;
   double dropout = 0;
   bool packing = false;
+  bool withoutTokenizer = false;
   poplar::NNAddAdaptersOptions adapters;
   std::string frozenFormat = kUnchanged;
   std::string optimizerStates = kWideStates;
@@ -197,8 +198,27 @@ static void addWeights(mlir::ModuleOp module, llvm::StringRef config) {
                   entries.getDictionary(module.getContext()));
 }
 
+/// What a directory without a tokenizer that Poplar reads has instead.
+static std::string describeNoTokenizer(llvm::StringRef directory) {
+  auto has = [&](llvm::StringRef name) {
+    llvm::SmallString<128> path(directory);
+    llvm::sys::path::append(path, name);
+    return llvm::sys::fs::exists(path);
+  };
+  std::string text = "tokenizer none beside the configuration: data are token "
+                     "ids, or text with --tokenizer FILE\n";
+  for (llvm::StringRef name : {"vocab.json", "vocab.txt", "spiece.model",
+                               "sentencepiece.bpe.model", "tekken.json"})
+    if (has(name))
+      return text + "note      " + name.str() +
+             " is not read: AutoTokenizer.from_pretrained(DIR)"
+             ".save_pretrained(DIR) of transformers writes a tokenizer.json, "
+             "which is\n";
+  return text;
+}
+
 /// Records the tokenizer beside the configuration in the model. `text` says
-/// what was found. False if it is the tokenizer of another model.
+/// what was found. False if it cannot be read.
 static bool addTokenizer(mlir::ModuleOp module, llvm::StringRef config,
                          std::string &text, std::string &error) {
   llvm::SmallString<128> directory(config);
@@ -216,9 +236,8 @@ static bool addTokenizer(mlir::ModuleOp module, llvm::StringRef config,
     }
     TokenizerFacts facts = readTokenizerFacts(path.str().str());
     if (!facts.error.empty()) {
-      text =
-          "tokenizer not used: " + facts.error + "; give token ids as data\n";
-      return true;
+      error = facts.error + "; --no-tokenizer imports the model without it";
+      return false;
     }
     auto model =
         module->getAttrOfType<mlir::DictionaryAttr>(poplar::nn::kModelAttr);
@@ -245,9 +264,7 @@ static bool addTokenizer(mlir::ModuleOp module, llvm::StringRef config,
   auto model =
       module->getAttrOfType<mlir::DictionaryAttr>(poplar::nn::kModelAttr);
   if (model.getAs<mlir::IntegerAttr>("vocab_size").getInt() != 256)
-    text =
-        "tokenizer none beside the configuration: data are token ids, or text "
-        "with --tokenizer FILE\n";
+    text = describeNoTokenizer(directory);
   return true;
 }
 
@@ -401,6 +418,10 @@ void addImportCommand(CLI::App &app, int &status) {
                     "Let several examples share a sample: attention does not "
                     "look across their borders, and positions begin anew at "
                     "each (default: one document per sample)");
+  command->add_flag("--no-tokenizer", arguments->withoutTokenizer,
+                    "Leave the tokenizer beside the configuration out: data "
+                    "are token ids, or text with --tokenizer FILE (default: "
+                    "one that cannot be read is an error)");
   CLI::Option *mask =
       command
           ->add_option("--mask-token-id", arguments->maskTokenId,
@@ -456,7 +477,8 @@ void addImportCommand(CLI::App &app, int &status) {
     }
     addWeights(*module, arguments->config);
     std::string tokenizer;
-    if (!addTokenizer(*module, arguments->config, tokenizer, error)) {
+    if (!arguments->withoutTokenizer &&
+        !addTokenizer(*module, arguments->config, tokenizer, error)) {
       status = reportError(error);
       return;
     }

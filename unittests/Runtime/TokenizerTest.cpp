@@ -86,6 +86,73 @@ INSTANTIATE_TEST_SUITE_P(Tokenizers, Goldens,
                            return Name.substr(0, Name.find('.'));
                          });
 
+/// What scripts/goldens/make_added_goldens.py saved from transformers.
+TEST(Tokenizer, ReadsWhatIsBesideAModel) {
+  json::Value All =
+      json::parse(MappedFile(Inputs + "/added.json").text(), "added.json");
+  const auto &Texts = All.find("texts")->elements();
+  const auto &Cases = All.find("cases")->elements();
+  ASSERT_GT(Cases.size(), 5u);
+  for (size_t C = 0; C < Cases.size(); ++C) {
+    TempDir Dir;
+    std::filesystem::copy(Inputs + "/llama2.model", Dir / "tokenizer.model");
+    for (const auto &[Name, Text] : Cases[C].find("files")->members())
+      writeFile(Dir / Name, std::string(Text.asString()));
+    auto T = Tokenizer::load(Dir / "tokenizer.model");
+    for (size_t I = 0; I < Texts.size(); ++I) {
+      std::vector<int32_t> Expected;
+      for (const json::Value &Id :
+           Cases[C].find("ids")->elements()[I].elements())
+        Expected.push_back(static_cast<int32_t>(Id.asDouble()));
+      EXPECT_EQ(T->encode(Texts[I].asString()), Expected)
+          << "case " << C << ", text " << I;
+      EXPECT_EQ(T->decode(Expected.data(), Expected.size(), false),
+                Cases[C].find("decoded")->elements()[I].asString())
+          << "case " << C << ", text " << I;
+    }
+  }
+}
+
+/// The message of the Error that loading llama2.model throws with this beside.
+std::string refuseBeside(const std::string &Name, const std::string &Content) {
+  TempDir Dir;
+  std::filesystem::copy(Inputs + "/llama2.model", Dir / "tokenizer.model");
+  writeFile(Dir / Name, Content);
+  try {
+    Tokenizer::load(Dir / "tokenizer.model");
+  } catch (const Error &E) {
+    return E.what();
+  }
+  return "no error";
+}
+
+TEST(Tokenizer, RefusesWhatIsBesideAModelByName) {
+  std::string Class = R"({"tokenizer_class":"LlamaTokenizer",)",
+              Config = "tokenizer_config.json";
+  EXPECT_MENTIONS(refuseBeside("added_tokens.json", R"({"<x>":560})"),
+                  "name no class");
+  EXPECT_MENTIONS(refuseBeside(Config, R"({"tokenizer_class":"T5Tokenizer"})"),
+                  "the class T5Tokenizer, and of a tokenizer.model with "
+                  "settings only LlamaTokenizer is supported; convert it");
+  EXPECT_MENTIONS(
+      refuseBeside(Config, Class + R"("split_special_tokens":true})"),
+      "'split_special_tokens' is not supported");
+  EXPECT_MENTIONS(
+      refuseBeside(
+          Config, Class + R"("added_tokens_decoder":{"9":{"content":"<x>"}}})"),
+      "the added token \"<x>\" has the id 9, and would get 560");
+  EXPECT_MENTIONS(refuseBeside(Config, Class + R"("add_bos_token":1})"),
+                  "expected true or false as 'add_bos_token'");
+  EXPECT_MENTIONS(refuseBeside(Config, "{"), "tokenizer_config.json'");
+}
+
+TEST(Tokenizer, NamesPointersOfGitLFS) {
+  EXPECT_MENTIONS(refuse("version https://git-lfs.github.com/spec/v1\noid "
+                         "sha256:00\nsize 9\n"),
+                  "is a pointer of Git LFS and not the file itself; run 'git "
+                  "lfs pull'");
+}
+
 TEST(Tokenizer, Sizes) {
   auto T = Tokenizer::load(Inputs + "/qwen.json");
   EXPECT_EQ(T->size(), 562);
