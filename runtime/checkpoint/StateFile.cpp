@@ -102,6 +102,10 @@ TrainingState poplar::runtime::readState(const std::string &Directory) {
   if (Version != 2)
     fail("'", StatePath, "' is of version ", Version,
          ", and this version of poplar reads 1 and 2");
+  if (Digest.empty())
+    fail("'", StatePath,
+         "' has no digest; resume from another checkpoint, or start from its "
+         "weights with --init");
   if (Digest != comm::toHex(hashBytes(formatMembers(State))))
     fail("'", StatePath,
          "' is damaged or was edited: its digest is not that of its members; "

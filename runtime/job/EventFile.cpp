@@ -125,8 +125,13 @@ EventFile::EventFile(const std::string &Run, int64_t Resumed) {
   std::snprintf(Name, sizeof(Name), "/events.out.tfevents.%010lld.%s.%lld",
                 static_cast<long long>(Now), Host,
                 static_cast<long long>(getpid()));
-  Path = Run + Name;
-  File = std::fopen(Path.c_str(), "wx"); // of no other name, and no link
+  // Neither a file that is there nor a link is written. A process that resumes
+  // within a second has written one.
+  for (int Number = 0;
+       !File && (Number == 0 || errno == EEXIST) && Number < 100; ++Number) {
+    Path = Run + Name + (Number ? "." + std::to_string(Number) : "");
+    File = std::fopen(Path.c_str(), "wx");
+  }
   if (!File)
     fail("cannot open '", Path, "': ", std::strerror(errno));
   Message Version, Start, Session;

@@ -303,7 +303,8 @@ TEST_F(TrainerTest, ChecksSuperfluousTensors) {
   };
   EXPECT_EQ(Init("h.0.attn.bias", Other), "");
   EXPECT_EQ(Init("lm_head.weight", Embedding), "");
-  EXPECT_NE(Init("lm_head.weight", Other).find("no tensor 'lm_head.weight'"),
+  EXPECT_NE(Init("lm_head.weight", Other)
+                .find("has a head of its own, 'lm_head.weight'"),
             std::string::npos);
   EXPECT_NE(Init("layer.weight", Embedding).find("no tensor 'layer.weight'"),
             std::string::npos);
@@ -371,7 +372,7 @@ TEST_F(TrainerTest, RefusesADamagedState) {
   }
 }
 
-// Every member is under the digest, and spaces are not.
+// Every member is under the digest, those of objects, too, and spaces are not.
 TEST_F(TrainerTest, RefusesAnEditedState) {
   ASSERT_EQ(train("run", 3).Status, 0);
   std::string Path = Dir / "run/latest/state.json", Good = readFile(Path);
@@ -382,6 +383,10 @@ TEST_F(TrainerTest, RefusesAnEditedState) {
     std::string Value = Good.substr(Begin, End - Begin), Text = Good;
     if (Value.back() == ',')
       Value.pop_back();
+    if (Value == "{") {
+      End = Good.find('"', End);
+      continue;
+    }
     bool IsText = Value[0] == '"';
     Text.replace(Begin, Value.size(),
                  IsText         ? "\"x\""
@@ -390,11 +395,13 @@ TEST_F(TrainerTest, RefusesAnEditedState) {
     writeFile(Path, Text);
     Result R = train("run", 6, {"--resume"});
     EXPECT_EQ(R.Status, 1) << Text;
-    EXPECT_NE(R.Err.find("digest"), std::string::npos) << R.Err;
+    EXPECT_NE(R.Err.find(Members ? "digest" : "is of version 4"),
+              std::string::npos)
+        << R.Err;
     ++Members;
     End = Good.find('"', End);
   }
-  EXPECT_EQ(Members, 10u);
+  EXPECT_GT(Members, 20u);
   size_t Digest = Good.find(",\n  \"digest\"");
   writeFile(Path, Good.substr(0, Digest) + "}");
   EXPECT_NE(train("run", 6, {"--resume"}).Err.find("no digest"),
