@@ -508,6 +508,9 @@ void CommStream::drain() {
 }
 
 void CommStream::close() {
+  // The watchdog of a job has closed it already.
+  if (!Thread.joinable())
+    return;
   waitAll();
   removeTop();
   run([](Communicator &C) { C.close(); });
