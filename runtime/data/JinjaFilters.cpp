@@ -471,12 +471,10 @@ static JinjaValue applyToText(const std::string &Name, const Arguments &Args,
     std::string Which = HasChars ? getString(*Chars) : "";
     return std::string(strip(Text, true, true, HasChars ? &Which : nullptr));
   }
-  if (Name == "upper" || Name == "lower")
-    return changeCase(Text, Name == "upper");
-  if (Name == "capitalize")
-    return capitalize(Text);
-  if (Name == "title")
-    return title(Text);
+  // Methods of the same names do the same.
+  if (Name == "upper" || Name == "lower" || Name == "capitalize" ||
+      Name == "title")
+    return callStringMethod(Text, Name, {}, B);
   if (Name == "replace")
     return callStringMethod(
         Text, "replace", {{Args.Places.begin() + 1, Args.Places.end()}, {}}, B);

@@ -83,7 +83,7 @@ private:
   bool HasDecoder = false;
   std::unordered_map<std::string, int64_t> Vocabulary;
   std::vector<Token> Tokens;
-  /// Of added tokens.
+  /// The ids of added tokens.
   std::map<std::string, int64_t> Ids;
   int64_t Next;
   /// The contents of tokens by their role.

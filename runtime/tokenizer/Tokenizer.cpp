@@ -7,7 +7,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "tokenizer/Tokenizer.h"
-#include "support/Error.h"
 #include "support/MappedFile.h"
 
 using namespace poplar::runtime;
@@ -20,11 +19,6 @@ bool poplar::runtime::isTokenizerJSON(std::string_view Text) {
 std::unique_ptr<Tokenizer> Tokenizer::load(const std::string &Path) {
   MappedFile File(Path);
   std::string_view Text = File.text();
-  constexpr std::string_view Pointer = "version https://git-lfs.";
-  if (Text.substr(0, Pointer.size()) == Pointer)
-    fail("'", Path,
-         "' is a pointer of Git LFS and not the file itself; run 'git lfs "
-         "pull' in its repository");
   if (isTokenizerJSON(Text))
     return readTokenizerJSON(Text, Path);
   return readSentencePiece(Path);

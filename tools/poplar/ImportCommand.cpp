@@ -230,10 +230,6 @@ static bool addTokenizer(mlir::ModuleOp module, llvm::StringRef config,
     auto file = llvm::MemoryBuffer::getFile(path);
     if (!file)
       continue;
-    if (isLfsPointer(path)) {
-      error = (path + ": " + kLfsPointer).str();
-      return false;
-    }
     TokenizerFacts facts = readTokenizerFacts(path.str().str());
     if (!facts.error.empty()) {
       error = facts.error + "; --no-tokenizer imports the model without it";
