@@ -36,7 +36,7 @@ struct Program {
 };
 
 /// How far a rank has come with a chunk, and what it has given memory for (see
-/// runtime/training/Pipeline.cpp); the phases that give more.
+/// runtime/program/Pipeline.cpp); the phases that give more.
 struct ChunkState {
   int64_t inFlight = 0, forwards = 0, backwards = 0, activations = 0,
           gradients = 0;
@@ -313,7 +313,7 @@ StageSimulationBuilder::addSteps(size_t index,
 }
 
 /// Ranks take the turns of the plan's timetable, as
-/// runtime/training/Pipeline.cpp does.
+/// runtime/program/Pipeline.cpp does.
 LogicalResult
 StageSimulationBuilder::addTurns(size_t index,
                                  SimulationProblem::RankClass &rankClass) {

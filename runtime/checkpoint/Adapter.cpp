@@ -7,13 +7,13 @@
 //===----------------------------------------------------------------------===//
 
 #include "checkpoint/Adapter.h"
-#include "checkpoint/QuantizedParts.h"
 #include "checkpoint/Safetensors.h"
+#include "program/Executor.h"
+#include "program/Quantized.h"
+#include "program/QuantizedParts.h"
 #include "support/Error.h"
 #include "support/Files.h"
 #include "support/MappedFile.h"
-#include "support/Quantized.h"
-#include "training/Executor.h"
 
 #include <algorithm>
 #include <cmath>

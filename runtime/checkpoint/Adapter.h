@@ -17,31 +17,13 @@
 
 #include "Poplar/Runtime/ABI.h"
 #include "checkpoint/Safetensors.h"
-#include "support/JSON.h"
+#include "program/ModelInfo.h"
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
 namespace poplar::runtime {
-
-/// Of a program; a rank of 0 is no adapters.
-struct AdapterInfo {
-  int64_t Rank = 0;
-  double Alpha = 0, Dropout = 0;
-  bool Masked = false;
-  /// Weights that are adapted are stored as [in, out] (GPT-2).
-  bool InOut = false;
-  /// Names of modules, or their last components; empty if the configuration
-  /// has an expression.
-  std::vector<std::string> Targets;
-  /// Modules that Targets name and that have no adapter.
-  std::vector<std::string> Excluded;
-
-  AdapterInfo() = default;
-  /// From the description of a program.
-  explicit AdapterInfo(const json::Value &Description);
-};
 
 /// The names of the two files.
 inline constexpr const char *AdapterConfigName = "adapter_config.json",

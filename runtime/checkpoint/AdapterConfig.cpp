@@ -19,21 +19,6 @@
 using namespace poplar::runtime;
 namespace fs = std::filesystem;
 
-AdapterInfo::AdapterInfo(const json::Value &Description)
-    : Rank(Description.integer("lora_rank", 0)),
-      Alpha(Description.number("lora_alpha", 0)),
-      Dropout(Description.number("lora_dropout", 0)),
-      Masked(Description.string("objective", "") == "masked") {
-  if (const json::Value *Flag = Description.find("lora_in_out"))
-    InOut = Flag->asBool();
-  std::string List = Description.string("lora_targets", "");
-  for (size_t Begin = 0; Begin < List.size();) {
-    size_t End = std::min(List.find(',', Begin), List.size());
-    Targets.push_back(List.substr(Begin, End - Begin));
-    Begin = End + 1;
-  }
-}
-
 /// As short as can be read back.
 static std::string formatNumber(double Value) {
   char Buffer[32];

@@ -11,13 +11,14 @@
 #include "checkpoint/ModelConfig.h"
 #include "checkpoint/Safetensors.h"
 #include "checkpoint/StateReader.h"
-#include "checkpoint/Tensors.h"
 #include "comm/Wire.h"
-#include "job/Collectives.h"
+#include "program/Collectives.h"
+#include "program/Initialization.h"
+#include "program/Tensors.h"
 #include "support/CommandName.h"
 #include "support/Error.h"
 #include "support/Files.h"
-#include "training/Optimizer.h"
+#include "support/RunDirectory.h"
 
 #include <algorithm>
 #include <cmath>
@@ -93,31 +94,13 @@ static void writeContents(const Executor &Exec, const TrainingState &State,
   syncDirectory(Directory);
 }
 
-static const std::string Prefix = "checkpoint-";
-
-/// Steps of the checkpoints in a run, ascending.
-static std::vector<int64_t> listCheckpoints(const std::string &Run) {
-  std::vector<int64_t> Steps;
-  std::error_code Code;
-  for (const fs::directory_entry &Entry : fs::directory_iterator(Run, Code)) {
-    std::string Name = Entry.path().filename().string();
-    if (Name.compare(0, Prefix.size(), Prefix) != 0)
-      continue;
-    std::string Digits = Name.substr(Prefix.size());
-    if (!Digits.empty() && Digits.size() <= 18 &&
-        Digits.find_first_not_of("0123456789") == std::string::npos)
-      Steps.push_back(std::stoll(Digits));
-  }
-  std::sort(Steps.begin(), Steps.end());
-  return Steps;
-}
-
 /// Removes what a process that was killed while saving or removing left behind.
 static void removeUnfinished(const std::string &Run) {
   std::vector<fs::path> Stale;
   std::error_code Code;
   for (const fs::directory_entry &Entry : fs::directory_iterator(Run, Code))
-    if (Entry.path().filename().string().rfind("." + Prefix, 0) == 0)
+    if (Entry.path().filename().string().rfind(
+            std::string(".") + CheckpointPrefix, 0) == 0)
       Stale.push_back(Entry.path());
   for (const fs::path &Path : Stale)
     fs::remove_all(Path, Code);
@@ -136,7 +119,7 @@ static void removeCheckpoint(const std::string &Run, const std::string &Name) {
 void poplar::runtime::saveCheckpoint(const Executor &Exec,
                                      const TrainingState &State,
                                      const std::string &Run, int64_t Keep) {
-  std::string Name = Prefix + std::to_string(State.Step);
+  std::string Name = CheckpointPrefix + std::to_string(State.Step);
   std::string Final = Run + "/" + Name, Temporary = Run + "/." + Name + ".tmp";
   if (Exec.state().rank() != 0) // helps the first rank, which writes
     return writeContents(Exec, State, Temporary);
@@ -160,21 +143,7 @@ void poplar::runtime::saveCheckpoint(const Executor &Exec,
               Steps.end());
   if (Keep > 0)
     for (size_t I = 0; I + static_cast<size_t>(Keep) < Steps.size(); ++I)
-      removeCheckpoint(Run, Prefix + std::to_string(Steps[I]));
-}
-
-std::string poplar::runtime::findLatestCheckpoint(const std::string &Run) {
-  std::error_code Code;
-  fs::path Target = fs::read_symlink(Run + "/latest", Code);
-  if (!Code && fs::is_directory(fs::path(Run) / Target, Code))
-    return (fs::path(Run) / Target).string();
-  std::vector<int64_t> Steps = listCheckpoints(Run);
-  return Steps.empty() ? "" : Run + "/" + Prefix + std::to_string(Steps.back());
-}
-
-std::string poplar::runtime::resolveCheckpoint(const std::string &Path) {
-  std::string Latest = findLatestCheckpoint(Path);
-  return Latest.empty() ? Path : Latest;
+      removeCheckpoint(Run, CheckpointPrefix + std::to_string(Steps[I]));
 }
 
 /// Checks that `View` is there and of the shape of tensor `T`.

@@ -9,7 +9,7 @@
 #ifndef POPLAR_RUNTIME_CHECKPOINT_H
 #define POPLAR_RUNTIME_CHECKPOINT_H
 
-#include "training/Executor.h"
+#include "program/Executor.h"
 
 #include <limits>
 #include <map>
@@ -51,12 +51,6 @@ struct TrainingState {
 /// is one of PEFT: see Adapter.h.
 void saveCheckpoint(const Executor &Exec, const TrainingState &State,
                     const std::string &Run, int64_t Keep);
-
-/// The newest checkpoint directory of a run; empty if it has none.
-std::string findLatestCheckpoint(const std::string &Run);
-
-/// That of a run; anything else stands for itself.
-std::string resolveCheckpoint(const std::string &Path);
 
 /// Fills the masters and working copies from a checkpoint of this project or
 /// of Hugging Face, a directory or a safetensors file; a run stands for its

@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "checkpoint/StateReader.h"
-#include "job/Collectives.h"
+#include "program/Collectives.h"
 
 #include <algorithm>
 

@@ -10,8 +10,8 @@
 #define POPLAR_RUNTIME_STATEREADER_H
 
 #include "checkpoint/Safetensors.h"
-#include "checkpoint/Tensors.h"
-#include "training/Executor.h"
+#include "program/Executor.h"
+#include "program/Tensors.h"
 
 namespace poplar::runtime {
 

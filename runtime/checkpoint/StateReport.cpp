@@ -7,11 +7,11 @@
 //===----------------------------------------------------------------------===//
 
 #include "checkpoint/StateReport.h"
-#include "job/Collectives.h"
+#include "program/Collectives.h"
+#include "program/Pipeline.h"
 #include "support/Error.h"
 #include "support/Files.h"
 #include "support/Random.h"
-#include "training/Pipeline.h"
 
 #include <algorithm>
 #include <cstring>

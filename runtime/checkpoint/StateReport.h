@@ -9,7 +9,7 @@
 #ifndef POPLAR_RUNTIME_STATEREPORT_H
 #define POPLAR_RUNTIME_STATEREPORT_H
 
-#include "training/Executor.h"
+#include "program/Executor.h"
 
 namespace poplar::runtime {
 

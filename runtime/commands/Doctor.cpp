@@ -10,8 +10,9 @@
 #include "job/Diagnosis.h"
 #include "job/Group.h"
 #include "job/Job.h"
+#include "job/RankCheck.h"
+#include "program/Device.h"
 #include "support/Error.h"
-#include "training/Device.h"
 
 #include <algorithm>
 #include <chrono>
@@ -22,44 +23,6 @@ using namespace poplar::runtime;
 /// Elements that are added up, and seconds that this may take.
 static constexpr int64_t Elements = 1 << 20;
 static constexpr double Seconds = 2;
-
-/// Of all ranks, on all ranks.
-static std::vector<Facts> gatherFacts(Group &Ranks, const Facts &Mine,
-                                      int64_t Size) {
-  std::string All;
-  Ranks.stream().run([&](comm::Communicator &C) {
-    for (const std::string &One : C.gatherStrings(toText(Mine), 0))
-      All += One + '\0';
-  });
-  All = Ranks.broadcast(All);
-  std::vector<Facts> Result;
-  for (size_t Begin = 0; Result.size() < static_cast<size_t>(Size);) {
-    size_t End = All.find('\0', Begin);
-    Result.push_back(parseFacts(All.substr(Begin, End - Begin)));
-    Begin = End + 1;
-  }
-  return Result;
-}
-
-/// Seconds that this rank's clock is ahead of rank 0's: of moments right behind
-/// a barrier, the median, which is as good as the ranks leave it together.
-static double measureClock(Group &Ranks, int64_t Size) {
-  std::vector<double> Offsets;
-  for (int Round = 0; Round < 9; ++Round) {
-    std::vector<int64_t> Times(static_cast<size_t>(Size));
-    Ranks.barrier();
-    Times[static_cast<size_t>(Ranks.rank())] =
-        std::chrono::duration_cast<std::chrono::microseconds>(
-            std::chrono::system_clock::now().time_since_epoch())
-            .count();
-    Ranks.sum(Times.data(), Size);
-    Offsets.push_back(
-        1e-6 * static_cast<double>(Times[static_cast<size_t>(Ranks.rank())] -
-                                   Times[0]));
-  }
-  std::nth_element(Offsets.begin(), Offsets.begin() + 4, Offsets.end());
-  return Offsets[4];
-}
 
 /// One bucket of so many elements, cut equally, all-reduced in f32: by the way
 /// that training will take.
@@ -87,35 +50,12 @@ static void addUp(const PoplarProgram &Program, Group &Ranks) {
            Ranks.rank(), ": ", Value, " and not ", Size * (Size + 1) / 2);
 }
 
-/// What is known of all ranks; the rank alone, if there is no group.
-static std::vector<Facts> examine(const PoplarProgram &Program, Group *Ranks,
-                                  bool Thoroughly) {
-  int Rank = Ranks ? Ranks->rank() : 0;
-  Facts Mine = collectFacts(Program, Rank);
-  if (!Ranks)
-    return {Mine};
-  std::vector<Facts> All = gatherFacts(*Ranks, Mine, Program.world_size);
-  if (!Thoroughly)
-    return All;
-  if (Mine.count("error") == 0)
-    Mine["no_peer"] = findUnreachable(All, Rank);
-  Mine["clock"] = std::to_string(measureClock(*Ranks, Program.world_size));
-  return gatherFacts(*Ranks, Mine, Program.world_size);
-}
-
-/// Every rank knows; the first one says it for all, and ends the job.
-[[noreturn]] static void refuse(Group *Ranks, const std::string &Message) {
-  if (Ranks && Ranks->rank() != 0)
-    Ranks->barrier();
-  fail(Message);
-}
-
 void poplar::runtime::runDoctor(const PoplarProgram &Program,
                                 const Options &O) {
   runJob(Program, O, [&](Group *Ranks) {
     using Clock = std::chrono::steady_clock;
     bool Leads = !Ranks || Ranks->rank() == 0;
-    std::vector<Facts> All = examine(Program, Ranks, /*Thoroughly=*/true);
+    std::vector<Facts> All = examineRanks(Program, Ranks, /*Thoroughly=*/true);
     std::vector<Finding> Found = diagnose(All);
     if (Leads) {
       std::printf("%s", formatTable(All).c_str());
@@ -126,9 +66,9 @@ void poplar::runtime::runDoctor(const PoplarProgram &Program,
     auto Fatal = std::count_if(Found.begin(), Found.end(),
                                [](const Finding &F) { return F.Fatal; });
     if (Fatal)
-      refuse(Ranks, "the job cannot run: " + std::to_string(Fatal) +
-                        (Fatal == 1 ? " check" : " checks") + " failed; " +
-                        format(Found[0], All));
+      refuseJob(Ranks, "the job cannot run: " + std::to_string(Fatal) +
+                           (Fatal == 1 ? " check" : " checks") + " failed; " +
+                           format(Found[0], All));
     if (Ranks) {
       Clock::time_point Begin = Clock::now();
       addUp(Program, *Ranks);
@@ -142,13 +82,4 @@ void poplar::runtime::runDoctor(const PoplarProgram &Program,
     if (Leads)
       std::printf("the job can run\n");
   });
-}
-
-void poplar::runtime::checkRanks(const PoplarProgram &Program, Group *Ranks) {
-  if (!Ranks)
-    return;
-  std::vector<Facts> All = examine(Program, Ranks, /*Thoroughly=*/false);
-  for (const Finding &F : diagnose(All))
-    if (F.Fatal)
-      refuse(Ranks, format(F, All) + "; poplar doctor prints details");
 }

@@ -14,16 +14,10 @@
 
 namespace poplar::runtime {
 
-class Group;
-
 /// Compares what all ranks have with each other and with what the plan needs,
 /// and prints it; then lets them add up a short array, as training will do it.
 /// Failures are Errors that name the ranks.
 void runDoctor(const PoplarProgram &Program, const Options &O);
-
-/// The first half, in brief: an Error, on all ranks, for what a job would fail
-/// of. Collective. `Ranks` may be null: a rank that is alone.
-void checkRanks(const PoplarProgram &Program, Group *Ranks);
 
 } // namespace poplar::runtime
 

@@ -7,8 +7,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "commands/Inference.h"
-#include "checkpoint/State.h"
 #include "job/Group.h"
+#include "program/State.h"
 #include "training/Shares.h"
 
 #include <algorithm>

@@ -9,8 +9,8 @@
 #ifndef POPLAR_RUNTIME_INFERENCE_H
 #define POPLAR_RUNTIME_INFERENCE_H
 
-#include "training/Executor.h"
-#include "training/Pipeline.h"
+#include "program/Executor.h"
+#include "program/Pipeline.h"
 
 namespace poplar::runtime {
 

@@ -33,10 +33,10 @@
 #include "commands/LinkFit.h"
 #include "job/Group.h"
 #include "job/Job.h"
+#include "program/Device.h"
 #include "support/Error.h"
 #include "support/Files.h"
 #include "support/JSON.h"
-#include "training/Device.h"
 #include "training/Trainer.h"
 
 #include <algorithm>

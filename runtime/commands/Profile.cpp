@@ -14,17 +14,18 @@
 
 #include "commands/ProfileJournal.h"
 #include "data/Batch.h"
-#include "job/Collectives.h"
+#include "program/Collectives.h"
+#include "program/Initialization.h"
+#include "program/Pipeline.h"
+#include "program/Quantized.h"
 #include "support/CommandName.h"
 #include "support/Cores.h"
 #include "support/Error.h"
 #include "support/Files.h"
 #include "support/ISA.h"
-#include "support/Quantized.h"
 #include "support/Random.h"
 #include "support/Versions.h"
 #include "training/Optimizer.h"
-#include "training/Pipeline.h"
 #include "training/Trainer.h"
 
 #include <algorithm>

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Runtime/Quantized.h"
+#include "checkpoint/Adapter.h"
 #include "checkpoint/Checkpoint.h"
 #include "comm/Launcher.h"
 #include "comm/PluginTransport.h"
@@ -14,9 +15,10 @@
 #include "commands/Doctor.h"
 #include "job/Facts.h"
 #include "job/RankFile.h"
+#include "program/Executor.h"
 #include "support/Error.h"
 #include "support/ISA.h"
-#include "training/Executor.h"
+#include "support/RunDirectory.h"
 #include "training/Trainer.h"
 
 #include <algorithm>
@@ -207,7 +209,8 @@ static void runMerge(const PoplarProgram &Program, const Options &O) {
   mergeAdapter(Program, Base, Directory, O.Out);
 }
 
-/// Prints an error of this rank, and tells the others if they have not met it yet.
+/// Prints an error of this rank, and tells the others if they have not met it
+/// yet.
 static void report(const std::string &Message) {
   std::fflush(stdout);
   comm::reportFailure(Message);

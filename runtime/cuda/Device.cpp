@@ -11,9 +11,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "training/Device.h"
+#include "program/Device.h"
 #include "Poplar/Runtime/Quantized.h"
-#include "checkpoint/State.h"
 #include "comm/Islands.h"
 #include "cuda/Driver.h"
 #include "cuda/Gemm.h"
@@ -23,9 +22,10 @@
 #include "cuda/Selection.h"
 #include "cuda/Timing.h"
 #include "cuda/WireKernels.h"
+#include "program/Executor.h"
+#include "program/State.h"
 #include "support/Error.h"
 #include "support/Versions.h"
-#include "training/Executor.h"
 
 #include <algorithm>
 #include <array>

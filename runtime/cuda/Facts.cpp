@@ -9,8 +9,8 @@
 #include "job/Facts.h"
 #include "cuda/Driver.h"
 #include "cuda/Selection.h"
+#include "program/Island.h"
 #include "support/Error.h"
-#include "training/Island.h"
 
 #include <fstream>
 

@@ -6,12 +6,12 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "training/Island.h"
-#include "checkpoint/State.h"
+#include "program/Island.h"
 #include "cuda/Nccl.h"
 #include "cuda/NcclIsland.h"
 #include "cuda/Selection.h"
 #include "job/HostCollectives.h"
+#include "program/State.h"
 #include "support/Error.h"
 
 #include <unistd.h>

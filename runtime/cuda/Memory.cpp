@@ -8,9 +8,9 @@
 
 #include "cuda/Memory.h"
 #include "cuda/Nccl.h"
+#include "program/Executor.h"
 #include "support/Error.h"
 #include "support/Log.h"
-#include "training/Executor.h"
 
 #include <algorithm>
 #include <cstring>

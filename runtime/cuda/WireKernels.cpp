@@ -8,8 +8,8 @@
 
 #include "cuda/WireKernels.h"
 #include "Poplar/Runtime/ABI.h"
+#include "program/Quantized.h"
 #include "support/Error.h"
-#include "support/Quantized.h"
 
 #include <algorithm>
 #include <vector>

@@ -12,7 +12,7 @@
 #include "comm/Wire.h"
 #include "cuda/Driver.h"
 #include "cuda/Memory.h"
-#include "support/Quantized.h"
+#include "program/Quantized.h"
 
 #include <memory>
 

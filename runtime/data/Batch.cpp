@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "data/Batch.h"
-#include "job/Collectives.h"
+#include "program/Collectives.h"
 #include "support/Random.h"
 
 #include <algorithm>

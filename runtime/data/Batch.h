@@ -10,7 +10,7 @@
 #define POPLAR_RUNTIME_BATCH_H
 
 #include "data/Data.h"
-#include "training/Executor.h"
+#include "program/Executor.h"
 
 #include <algorithm>
 

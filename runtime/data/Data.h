@@ -10,7 +10,7 @@
 #define POPLAR_RUNTIME_DATA_H
 
 #include "data/Tokens.h"
-#include "training/Executor.h"
+#include "program/Executor.h"
 
 #include <memory>
 

@@ -10,8 +10,8 @@
 #define POPLAR_RUNTIME_SOURCES_H
 
 #include "data/ExampleSource.h"
-#include "job/Collectives.h"
 #include "job/Options.h"
+#include "program/Collectives.h"
 
 namespace poplar::runtime {
 

@@ -10,10 +10,10 @@
 #include "comm/Wire.h"
 #include "gemm/GemmDescriptor.h"
 #include "gemm/GemmKey.h"
+#include "program/Quantized.h"
 #include "support/Error.h"
 #include "support/ISA.h"
-#include "support/Quantized.h"
-#include "training/Dispatch.h"
+#include "support/ParallelRanges.h"
 
 #include <algorithm>
 #include <chrono>

@@ -6,12 +6,12 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "training/Device.h"
+#include "program/Device.h"
 #include "gemm/Gemm.h"
+#include "program/Executor.h"
 #include "support/Error.h"
+#include "support/ParallelRanges.h"
 #include "support/Versions.h"
-#include "training/Dispatch.h"
-#include "training/Executor.h"
 
 #include <algorithm>
 #include <atomic>

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "training/Island.h"
+#include "program/Island.h"
 
 using namespace poplar::runtime;
 

@@ -9,9 +9,9 @@
 #include "job/Claims.h"
 #include "RuntimeSources.h"
 #include "job/Fingerprint.h"
+#include "program/Executor.h"
 #include "support/Error.h"
 #include "support/Versions.h"
-#include "training/Executor.h"
 
 using namespace poplar::runtime;
 using comm::Claim;

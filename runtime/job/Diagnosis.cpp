@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "job/Diagnosis.h"
-#include "training/Executor.h"
+#include "program/Executor.h"
 
 #include <algorithm>
 #include <cmath>

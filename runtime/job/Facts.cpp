@@ -7,11 +7,11 @@
 //===----------------------------------------------------------------------===//
 
 #include "job/Facts.h"
+#include "program/Executor.h"
 #include "support/Cores.h"
 #include "support/Error.h"
 #include "support/ISA.h"
 #include "support/JSON.h"
-#include "training/Executor.h"
 
 #include <algorithm>
 #include <cstdlib>

@@ -7,8 +7,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "job/Fingerprint.h"
-#include "checkpoint/Checkpoint.h"
 #include "comm/Agreement.h"
+#include "support/RunDirectory.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>

@@ -7,13 +7,13 @@
 //===----------------------------------------------------------------------===//
 
 #include "job/Group.h"
-#include "checkpoint/State.h"
 #include "job/HostCollectives.h"
+#include "program/Executor.h"
+#include "program/Island.h"
+#include "program/State.h"
 #include "support/CommandName.h"
 #include "support/Cores.h"
 #include "support/Error.h"
-#include "training/Executor.h"
-#include "training/Island.h"
 
 #include <algorithm>
 #include <cstdio>

@@ -13,8 +13,8 @@
 #include "comm/CommStream.h"
 #include "comm/Islands.h"
 #include "comm/Watchdog.h"
-#include "job/Collectives.h"
-#include "training/Staging.h"
+#include "program/Collectives.h"
+#include "program/Staging.h"
 
 #include <functional>
 #include <map>

@@ -7,11 +7,11 @@
 //===----------------------------------------------------------------------===//
 
 #include "job/Job.h"
-#include "checkpoint/State.h"
 #include "comm/Backend.h"
 #include "comm/Launcher.h"
 #include "job/Claims.h"
 #include "job/Group.h"
+#include "program/State.h"
 #include "support/Error.h"
 
 #include <optional>

@@ -9,7 +9,7 @@
 #ifndef POPLAR_RUNTIME_OPTIONS_H
 #define POPLAR_RUNTIME_OPTIONS_H
 
-#include "data/TokenChoice.h"
+#include "support/TokenChoice.h"
 
 #include <cstdint>
 #include <string>

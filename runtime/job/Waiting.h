@@ -9,8 +9,8 @@
 #ifndef POPLAR_RUNTIME_WAITING_H
 #define POPLAR_RUNTIME_WAITING_H
 
+#include "program/Executor.h"
 #include "support/CommandName.h"
-#include "training/Executor.h"
 
 #include <chrono>
 #include <cstdio>

@@ -24,7 +24,7 @@
 #define POPLAR_RUNTIME_COURSE_H
 
 #include "job/Options.h"
-#include "training/Executor.h"
+#include "program/Executor.h"
 
 namespace poplar::runtime {
 

@@ -9,7 +9,7 @@
 #ifndef POPLAR_RUNTIME_OPTIMIZER_H
 #define POPLAR_RUNTIME_OPTIMIZER_H
 
-#include "training/Executor.h"
+#include "program/Executor.h"
 
 #include <vector>
 
@@ -74,11 +74,6 @@ private:
   void adaptScale();
   float Hyper[8] = {};
 };
-
-/// Fills the parameters by the initial distributions of the program, keyed by
-/// (Seed, parameter, element).
-void initializeParameters(Executor &Exec, uint64_t Seed,
-                          bool OnlyTrained = false);
 
 } // namespace poplar::runtime
 

@@ -8,7 +8,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "training/Shares.h"
-#include "job/Collectives.h"
+#include "program/Collectives.h"
 
 #include <algorithm>
 #include <unistd.h>

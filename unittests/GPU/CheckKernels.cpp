@@ -24,10 +24,10 @@
 #include "CheckStates.h"
 #include "comm/Wire.h"
 #include "cuda/Driver.h"
+#include "program/Device.h"
 #include "support/Error.h"
 #include "support/JSON.h"
 #include "support/MappedFile.h"
-#include "training/Device.h"
 
 #include <algorithm>
 #include <chrono>

@@ -28,10 +28,10 @@
 #include "cuda/Gemm.h"
 #include "cuda/Library.h"
 #include "cuda/Memory.h"
+#include "program/Device.h"
 #include "support/Error.h"
 #include "support/JSON.h"
 #include "support/Random.h"
-#include "training/Device.h"
 
 #include <chrono>
 #include <cstdio>

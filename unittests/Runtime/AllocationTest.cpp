@@ -13,6 +13,7 @@
 #include "AllocationCounter.h"
 #include "TestProgram.h"
 #include "data/Batch.h"
+#include "program/Initialization.h"
 #include "training/Optimizer.h"
 
 #include <cstdlib>

@@ -6,8 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "training/Executor.h"
+#include "program/Executor.h"
 #include "TestProgram.h"
+#include "program/Initialization.h"
 #include "support/Error.h"
 #include "training/Optimizer.h"
 

@@ -18,8 +18,8 @@
 #include "data/Examples.h"
 #include "data/Tokens.h"
 #include "job/Options.h"
+#include "program/Executor.h"
 #include "support/Error.h"
-#include "training/Executor.h"
 
 #include <cstring>
 #include <filesystem>

@@ -11,10 +11,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "support/Quantized.h"
-#include "checkpoint/QuantizedParts.h"
+#include "program/Quantized.h"
 #include "comm/Wire.h"
 #include "gemm/Gemm.h"
+#include "program/QuantizedParts.h"
 
 #include <algorithm>
 #include <array>

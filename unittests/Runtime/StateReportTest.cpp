@@ -8,7 +8,8 @@
 
 #include "checkpoint/StateReport.h"
 #include "TestProgram.h"
-#include "job/Collectives.h"
+#include "program/Collectives.h"
+#include "program/Initialization.h"
 #include "support/Error.h"
 #include "training/Optimizer.h"
 

@@ -10,8 +10,8 @@
 #include "TestProgram.h"
 #include "TestSupport.h"
 #include "job/Options.h"
+#include "program/Executor.h"
 #include "support/CommandName.h"
-#include "training/Executor.h"
 
 #include <filesystem>
 #include <functional>

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "data/TokenChoice.h"
+#include "support/TokenChoice.h"
 #include "support/Error.h"
 
 #include <gtest/gtest.h>

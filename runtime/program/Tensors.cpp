@@ -7,7 +7,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "checkpoint/Tensors.h"
+#include "program/Tensors.h"
 
 #include <algorithm>
 #include <cstring>

@@ -6,9 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "training/Pipeline.h"
-#include "job/Collectives.h"
-#include "training/Executor.h"
+#include "program/Pipeline.h"
+#include "program/Collectives.h"
+#include "program/Executor.h"
 
 #include <algorithm>
 #include <chrono>

@@ -1,4 +1,4 @@
-//===- Dispatch.h - Ranges of a kernel on threads ---------------*- C++ -*-===//
+//===- ParallelRanges.h - Ranges of a kernel on threads ---------*- C++ -*-===//
 //
 // Part of the Poplar project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef POPLAR_RUNTIME_DISPATCH_H
-#define POPLAR_RUNTIME_DISPATCH_H
+#ifndef POPLAR_RUNTIME_PARALLELRANGES_H
+#define POPLAR_RUNTIME_PARALLELRANGES_H
 
 #include "Poplar/Runtime/ABI.h"
 
@@ -19,4 +19,4 @@ void dispatchRanges(int Threads, PoplarKernel Kernel, void *const *Args,
 
 } // namespace poplar::runtime
 
-#endif // POPLAR_RUNTIME_DISPATCH_H
+#endif // POPLAR_RUNTIME_PARALLELRANGES_H

@@ -6,12 +6,12 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "checkpoint/State.h"
-#include "checkpoint/QuantizedParts.h"
-#include "checkpoint/Tensors.h"
+#include "program/State.h"
+#include "program/Executor.h"
+#include "program/QuantizedParts.h"
+#include "program/Tensors.h"
 #include "support/Error.h"
 #include "support/JSON.h"
-#include "training/Executor.h"
 
 #include <algorithm>
 

@@ -11,7 +11,7 @@
 
 #include "Poplar/Runtime/ABI.h"
 #include "comm/Wire.h"
-#include "support/Quantized.h"
+#include "program/Quantized.h"
 
 #include <functional>
 #include <vector>

@@ -21,7 +21,7 @@
 #define POPLAR_RUNTIME_DEVICE_H
 
 #include "Poplar/Runtime/ABI.h"
-#include "support/Quantized.h"
+#include "program/Quantized.h"
 
 #include <functional>
 #include <memory>

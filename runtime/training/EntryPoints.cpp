@@ -1,4 +1,4 @@
-//===- Dispatch.cpp - Entry points that generated code calls --------------===//
+//===- EntryPoints.cpp - Functions that generated code calls --------------===//
 //
 // Part of the Poplar project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,13 +6,12 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "training/Dispatch.h"
-#include "job/Collectives.h"
+#include "program/Collectives.h"
+#include "program/Executor.h"
+#include "program/ProductTrace.h"
 #include "support/CommandName.h"
 #include "support/Error.h"
-#include "training/Executor.h"
 #include "training/Optimizer.h"
-#include "training/ProductTrace.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -20,32 +19,6 @@
 #include <omp.h>
 
 using namespace poplar::runtime;
-
-void poplar::runtime::dispatchRanges(int Threads, PoplarKernel Kernel,
-                                     void *const *Args, int64_t Batch,
-                                     int64_t Extent, int64_t Grain) {
-  if (Extent <= 0)
-    return;
-  Grain = std::max<int64_t>(Grain, 1);
-  int64_t Blocks = (Extent - 1) / Grain + 1;
-  if (Threads == 1 || Blocks == 1)
-    return Kernel(Args, Batch, 0, Extent);
-  // A contiguous, static share for each thread: neighbouring kernels then
-  // find their operands in the cache of the same core.
-#pragma omp parallel num_threads(Threads)
-  {
-    int64_t Team = omp_get_num_threads(), Id = omp_get_thread_num();
-    int64_t Begin = Blocks * Id / Team * Grain;
-    int64_t End = std::min(Blocks * (Id + 1) / Team * Grain, Extent);
-    if (Begin < End)
-      Kernel(Args, Batch, Begin, End);
-  }
-}
-
-void Executor::dispatch(PoplarKernel Kernel, void *const *Args, int64_t Batch,
-                        int64_t Extent, int64_t Grain) {
-  dispatchRanges(Threads, Kernel, Args, Batch, Extent, Grain);
-}
 
 /// No exception may cross generated code, which has no unwind tables.
 template <typename Function>

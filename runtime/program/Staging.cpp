@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "training/Staging.h"
+#include "program/Staging.h"
 
 #include <algorithm>
 

@@ -10,7 +10,7 @@
 #define POPLAR_RUNTIME_STAGING_H
 
 #include "comm/CommStream.h"
-#include "training/Device.h"
+#include "program/Device.h"
 
 #include <vector>
 

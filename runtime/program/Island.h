@@ -14,7 +14,7 @@
 #define POPLAR_RUNTIME_ISLAND_H
 
 #include "comm/Islands.h"
-#include "training/Device.h"
+#include "program/Device.h"
 
 namespace poplar::runtime {
 

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "training/ProductTrace.h"
+#include "program/ProductTrace.h"
 #include "comm/Wire.h"
 #include "support/Error.h"
 

@@ -10,12 +10,11 @@
 #define POPLAR_RUNTIME_EXECUTOR_H
 
 #include "Poplar/Runtime/ABI.h"
-#include "checkpoint/Adapter.h"
-#include "checkpoint/State.h"
 #include "comm/IslandLibrary.h"
-#include "support/JSON.h"
-#include "training/Device.h"
-#include "training/Pipeline.h"
+#include "program/Device.h"
+#include "program/ModelInfo.h"
+#include "program/Pipeline.h"
+#include "program/State.h"
 
 #include <memory>
 #include <string>
@@ -25,37 +24,6 @@ namespace poplar::runtime {
 
 class Collectives;
 class Optimizer;
-
-/// What the description of a program says about its model.
-struct ModelInfo {
-  explicit ModelInfo(const PoplarProgram &Program);
-
-  std::string Architecture, Config, Precision, DeviceType;
-  /// What decides the function, for checkModelConfig; empty if unknown.
-  std::string ConfigFacts;
-  bool Masked = false;
-  /// Documents share samples.
-  bool Packed = false;
-  /// Gradients carry a loss scale: the program, or another stage of its
-  /// pipeline, keeps them in f16.
-  bool Scaled = false;
-  int64_t VocabSize = 0, SeqLen = 0;
-  /// Of the logits that the program computes: fewer than the vocabulary where
-  /// ranks share units, each of which has a part, in the order of positions.
-  int64_t LogitsColumns = 0;
-  /// The name of the tokenizer's file in the job, and a hash of its content;
-  /// empty without one.
-  std::string Tokenizer, TokenizerHash;
-  /// Of a masked model: the token that replaces others, and those that are
-  /// never replaced, ascending.
-  int64_t MaskToken = 0;
-  std::vector<int64_t> SpecialTokens;
-  AdapterInfo Adapter;
-  /// Where weights lay when the model was imported; empty if there were none.
-  std::string WeightsPath;
-  /// PoplarType of frozen weights that are quantised; 0 without any.
-  int32_t FrozenFormat = 0;
-};
 
 class ProductTrace;
 

@@ -6,9 +6,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "training/Executor.h"
+#include "program/Executor.h"
 #include "comm/Wire.h"
 #include "support/Error.h"
+#include "support/ParallelRanges.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -26,54 +27,6 @@ std::string poplar::runtime::formatBytes(int64_t Bytes) {
   std::snprintf(Buffer, sizeof(Buffer), Unit ? "%.2f %s" : "%.0f %s", Value,
                 Units[Unit]);
   return Buffer;
-}
-
-ModelInfo::ModelInfo(const PoplarProgram &Program) {
-  if (Program.magic != POPLAR_ABI_MAGIC ||
-      Program.version != POPLAR_ABI_VERSION)
-    fail("the program was compiled for another runtime (ABI version ",
-         Program.version, ", this runtime's is ", POPLAR_ABI_VERSION,
-         "); build it again");
-  json::Value Description =
-      json::parse(Program.description, "description of the program");
-  Architecture = Description.string("architecture", "unknown");
-  Config = Description.string("config", "{}");
-  ConfigFacts = Description.string("config_facts", "");
-  Precision = Description.string("precision", "f32");
-  DeviceType = Description.string("device_type", "host");
-  Scaled = Precision == "f16" || Description.find("scaled");
-  Tokenizer = Description.string("tokenizer", "");
-  TokenizerHash = Description.string("tokenizer_hash", "");
-  WeightsPath = Description.string("weights_path", "");
-  Masked = Description.string("objective", "causal") == "masked";
-  if (const json::Value *Packing = Description.find("packing"))
-    Packed = Packing->asBool();
-  VocabSize = Description.integer("vocab_size", 0);
-  SeqLen = Description.integer("seq_len", 0);
-  LogitsColumns = Description.integer("logits_columns", VocabSize);
-  Adapter = AdapterInfo(Description);
-  std::string Format = Description.string("frozen_format", "");
-  FrozenFormat = Format == "nf4"          ? POPLAR_NF4
-                 : Format == "nf4_double" ? POPLAR_NF4_DOUBLE
-                 : Format == "int8"       ? POPLAR_INT8
-                                          : 0;
-  if (VocabSize < 1 || SeqLen < 1)
-    fail("the program's description lacks vocab_size or seq_len");
-  if (!Masked)
-    return;
-  MaskToken = Description.integer("mask_token_id", -1);
-  SpecialTokens = {MaskToken};
-  if (const json::Value *Ids = Description.find("special_token_ids"))
-    for (const json::Value &Element : Ids->elements()) {
-      int64_t Id = -1;
-      if (!Element.asInteger(Id) || Id < 0 || Id >= VocabSize)
-        fail("special_token_ids is not a list of tokens of the vocabulary");
-      SpecialTokens.push_back(Id);
-    }
-  std::sort(SpecialTokens.begin(), SpecialTokens.end());
-  if (MaskToken < 0 || MaskToken >= VocabSize)
-    fail("mask_token_id ", MaskToken, " is outside the vocabulary of ",
-         VocabSize);
 }
 
 static int chooseThreads(int Requested) {
@@ -148,4 +101,9 @@ int64_t poplar::runtime::getPeakBytes(const PoplarProgram &Program,
          " does not fit 2^63 bytes of memory; use "
          "a smaller --batch");
   return Bytes;
+}
+
+void Executor::dispatch(PoplarKernel Kernel, void *const *Args, int64_t Batch,
+                        int64_t Extent, int64_t Grain) {
+  dispatchRanges(Threads, Kernel, Args, Batch, Extent, Grain);
 }

@@ -6,9 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "job/Collectives.h"
+#include "program/Collectives.h"
+#include "program/Executor.h"
 #include "support/Error.h"
-#include "training/Executor.h"
 
 #include <algorithm>
 

@@ -22,7 +22,7 @@
 #ifndef POPLAR_RUNTIME_PRODUCTTRACE_H
 #define POPLAR_RUNTIME_PRODUCTTRACE_H
 
-#include "training/Executor.h"
+#include "program/Executor.h"
 
 #include <map>
 #include <string>

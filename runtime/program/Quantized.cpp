@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "support/Quantized.h"
+#include "program/Quantized.h"
 #include "Poplar/Runtime/QuantizedMaps.h"
 #include "comm/Wire.h"
 

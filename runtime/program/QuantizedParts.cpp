@@ -6,9 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "checkpoint/QuantizedParts.h"
-#include "checkpoint/Tensors.h"
-#include "support/Quantized.h"
+#include "program/QuantizedParts.h"
+#include "program/Quantized.h"
+#include "program/Tensors.h"
 
 #include <algorithm>
 #include <cstring>
