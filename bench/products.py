@@ -5,7 +5,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""The model of large products in lib/Planner/Model/Roofline.cpp, fitted to
+"""The model of large products in lib/Planner/Cluster/Roofline.cpp, fitted to
 bench/measurements.json and the figures of the device library.
 
 Cards of a generation, at full and at half rate, are taken in the order of their

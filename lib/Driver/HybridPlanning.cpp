@@ -10,7 +10,7 @@
 #include "Poplar/Allocation/HeteroAllocate.h"
 #include "Poplar/Dialect/Cluster/Cluster.h"
 #include "Poplar/Dialect/Zero/PlanFacts.h"
-#include "Poplar/Planner/Zero/PlanSearch.h"
+#include "Poplar/Planner/Cluster/ClusterEdit.h"
 #include "Poplar/Report/HybridReport.h"
 #include "Poplar/Simulation/Passes.h"
 #include "Poplar/Simulation/PlanSimulation.h"

@@ -8,7 +8,7 @@
 
 #include "Poplar/Dialect/Cluster/Cluster.h"
 #include "Poplar/Dialect/NN/NN.h"
-#include "Poplar/Planner/Model/UnitTimes.h"
+#include "Poplar/Planner/Pipeline/UnitTimes.h"
 #include "Poplar/Simulation/Passes.h"
 #include "ProgramCosts.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -186,7 +186,8 @@ LogicalResult EstimateProfilesPass::estimate(int index, int stage,
                                type.flops.at(type.getWorkingFormat()),
                                type.getWorkingFormat(), *type.bandwidth)
                      .str();
-  auto op = SymbolTable(getOperation()).lookup<cluster::DeviceTypeOp>(type.name);
+  auto op =
+      SymbolTable(getOperation()).lookup<cluster::DeviceTypeOp>(type.name);
   OpBuilder builder(&getContext());
   builder.setInsertionPointAfter(last);
   SmallVector<double> spread(batches.size(),
@@ -200,9 +201,10 @@ LogicalResult EstimateProfilesPass::estimate(int index, int stage,
       batches.size() < 2 ? builder.getI64IntegerAttr(fitting) : IntegerAttr(),
       builder.getI64IntegerAttr(costs.fixedBytes),
       builder.getI64IntegerAttr(costs.bytesPerSample),
-      builder.getF64FloatAttr(measured && measured->optimizerSeconds
-                                  ? *measured->optimizerSeconds
-                                  : roofline->getOptimizerSeconds(costs.trained)),
+      builder.getF64FloatAttr(
+          measured && measured->optimizerSeconds
+              ? *measured->optimizerSeconds
+              : roofline->getOptimizerSeconds(costs.trained)),
       op.getPrecisionAttr(), builder.getStringAttr(recompute),
       builder.getUnitAttr(),
       fingerprint.empty() ? StringAttr() : builder.getStringAttr(fingerprint),

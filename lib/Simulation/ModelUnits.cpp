@@ -11,7 +11,7 @@
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Dialect/Zero/OptimizerStates.h"
 #include "Poplar/Dialect/Zero/PlanFacts.h"
-#include "Poplar/Planner/Zero/PlanSearch.h"
+#include "Poplar/Planner/Cluster/ClusterEdit.h"
 #include "Poplar/Runtime/Quantized.h"
 #include "Poplar/Transforms/Plan/ModelSharding.h"
 #include "Poplar/Transforms/Plan/ModelStages.h"

@@ -17,7 +17,7 @@
 #define POPLAR_LIB_SIMULATION_PROGRAMCOSTS_H
 
 #include "Poplar/Dialect/Zero/Zero.h"
-#include "Poplar/Planner/Model/Roofline.h"
+#include "Poplar/Planner/Cluster/Roofline.h"
 #include "Poplar/Target/Build.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/OwningOpRef.h"

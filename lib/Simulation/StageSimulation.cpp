@@ -7,7 +7,7 @@
 #include "Poplar/Dialect/Cluster/Cluster.h"
 #include "Poplar/Dialect/Zero/PlanFacts.h"
 #include "Poplar/Planner/Model/OptimizerBytes.h"
-#include "Poplar/Planner/Model/UnitTimes.h"
+#include "Poplar/Planner/Pipeline/UnitTimes.h"
 #include "Poplar/Simulation/PlanSimulation.h"
 #include "StageClasses.h"
 #include "UnitCosts.h"

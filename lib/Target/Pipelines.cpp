@@ -6,12 +6,19 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Poplar/Conversion/GPU/Passes.h"
+#include "Poplar/Conversion/Kernels/Passes.h"
+#include "Poplar/Conversion/Memory/Passes.h"
+#include "Poplar/Conversion/Program/Passes.h"
 #include "Poplar/Dialect/Zero/Zero.h"
-#include "Poplar/Passes.h"
-#include "Poplar/Planner/Model/Roofline.h"
+#include "Poplar/Planner/Cluster/Roofline.h"
 #include "Poplar/Target/Build.h"
 #include "Poplar/Target/GPU.h"
 #include "Poplar/Transforms/Model/Decodable.h"
+#include "Poplar/Transforms/Model/Passes.h"
+#include "Poplar/Transforms/Plan/Passes.h"
+#include "Poplar/Transforms/Schedule/Passes.h"
+#include "Poplar/Transforms/Zero/Passes.h"
 #include "mlir/Conversion/Passes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/Passes.h"

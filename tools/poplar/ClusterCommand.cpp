@@ -13,8 +13,8 @@
 #include "Poplar/Import/Cluster.h"
 #include "Poplar/Import/DetectGPUs.h"
 #include "Poplar/Import/DeviceLibrary.h"
+#include "Poplar/Planner/Cluster/Roofline.h"
 #include "Poplar/Planner/Cluster/Targets.h"
-#include "Poplar/Planner/Model/Roofline.h"
 #include "mlir/IR/MLIRContext.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/raw_ostream.h"
@@ -222,8 +222,8 @@ static std::string formatDevices(const DeviceLibrary &library) {
   std::string text =
       formatLine("device", "target", "memory", "usable", "memory", "power",
                  "f32", "bf16", "f16", "training", "link", "", "") +
-      formatLine("", "", "GiB", "GiB", "GB/s", "W", "TFLOP/s", "TFLOP/s", "TFLOP/s",
-                 "TFLOP/s", "GB/s", "", "");
+      formatLine("", "", "GiB", "GiB", "GB/s", "W", "TFLOP/s", "TFLOP/s",
+                 "TFLOP/s", "TFLOP/s", "GB/s", "", "");
   for (const DeviceSpecification &device : library.getDevices()) {
     auto formatRate = [&](const char *format) {
       auto rate = device.flops.find(format);

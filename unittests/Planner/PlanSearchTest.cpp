@@ -8,6 +8,7 @@
 
 #include "Poplar/Planner/Zero/PlanSearch.h"
 #include "Oracle.h"
+#include "Poplar/Planner/Cluster/ClusterEdit.h"
 #include "RandomCluster.h"
 #include <cmath>
 #include <ctime>

@@ -8,7 +8,7 @@
 
 #include "Poplar/Planner/Cluster/Targets.h"
 #include "Poplar/Planner/Cluster/Buildable.h"
-#include "Poplar/Planner/Model/Roofline.h"
+#include "Poplar/Planner/Cluster/Roofline.h"
 #include "gtest/gtest.h"
 #include <set>
 

@@ -9,10 +9,10 @@
 #include "Poplar/Planner/Pipeline/HybridModel.h"
 #include "Cluster/Sites.h"
 #include "Poplar/Planner/Cluster/Buildable.h"
+#include "Poplar/Planner/Cluster/ClusterEdit.h"
 #include "Poplar/Planner/Cluster/Links.h"
-#include "Poplar/Planner/Model/UnitTimes.h"
 #include "Poplar/Planner/Model/WireFormat.h"
-#include "Poplar/Planner/Zero/PlanSearch.h"
+#include "Poplar/Planner/Pipeline/UnitTimes.h"
 #include <algorithm>
 #include <cassert>
 #include <cmath>

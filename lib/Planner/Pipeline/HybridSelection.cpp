@@ -7,10 +7,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Planner/Pipeline/HybridSelection.h"
+#include "Poplar/Planner/Cluster/ClusterEdit.h"
 #include "Poplar/Planner/Cluster/DeviceSpace.h"
 #include "Poplar/Planner/Pipeline/HybridReview.h"
 #include "Poplar/Planner/Pipeline/PipelineSimulation.h"
-#include "Poplar/Planner/Zero/PlanSearch.h"
 #include <algorithm>
 #include <map>
 #include <set>
@@ -51,9 +51,8 @@ static int findMode(const HybridProblem::DeviceType &type,
 
 /// Lanes by the device type of the cluster that they have in a group: where
 /// slow links part it into types of the problem, there may be several.
-static std::map<int, std::vector<size_t>> groupLanes(const HybridCluster &it,
-                                                     const HybridPlan &plan,
-                                                     size_t group) {
+static std::map<int, std::vector<size_t>>
+groupLanes(const HybridCluster &it, const HybridPlan &plan, size_t group) {
   std::map<int, std::vector<size_t>> lanes;
   for (size_t lane = 0; lane < plan.lanes.size(); ++lane)
     lanes[it.devices[plan.lanes[lane].stages[group].type].type].push_back(lane);

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Planner/Zero/PlanRemedies.h"
+#include "Poplar/Planner/Cluster/ClusterEdit.h"
 #include "Poplar/Support/Text.h"
 #include <algorithm>
 #include <functional>

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Planner/Zero/PlanReview.h"
+#include "Poplar/Planner/Cluster/ClusterEdit.h"
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -170,9 +171,9 @@ void Reviewer::addRecompute(PlanReview &review) const {
       view.types[i].recompute = policy;
       std::string error;
       std::optional<double> seconds;
-      if (auto problem = makeBatchProblem(view, model, stage,
-                                          written.globalBatch,
-                                          review.plan.state, error))
+      if (auto problem =
+              makeBatchProblem(view, model, stage, written.globalBatch,
+                               review.plan.state, error))
         if (auto best = makePolicy("exact", error)->solve(*problem, error))
           seconds = best->seconds;
       entry.others.emplace_back(policy, seconds);

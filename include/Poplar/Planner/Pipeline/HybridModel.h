@@ -16,7 +16,7 @@
 #ifndef POPLAR_PLANNER_PIPELINE_HYBRIDMODEL_H
 #define POPLAR_PLANNER_PIPELINE_HYBRIDMODEL_H
 
-#include "Poplar/Planner/Model/Roofline.h"
+#include "Poplar/Planner/Cluster/Roofline.h"
 #include "Poplar/Planner/Pipeline/HybridProblem.h"
 
 namespace poplar {

@@ -99,30 +99,6 @@ PlanSearchResult searchPlans(const ClusterView &cluster,
                              const ModelFacts &model, const BatchPolicy &policy,
                              const PlanChoices &choices);
 
-/// The cluster with these many devices of each type, for a job of them. The
-/// devices left out first are those on the nodes that are worst connected, then
-/// the last. Where a type has fewer than asked for, the last of its devices is
-/// repeated. The ranks `first` are kept longest. None if a type is asked for of
-/// which there is no device, or two devices of a node that has no link inside.
-/// `kept`, if asked for, is set to the ranks in `cluster` that stay.
-std::optional<ClusterView> resizeCluster(const ClusterView &cluster,
-                                         const std::vector<int64_t> &counts,
-                                         std::vector<int> *kept = nullptr,
-                                         const std::vector<int> &first = {});
-
-/// Whether two types differ in nothing but their names.
-bool areAlike(const ClusterView &cluster, int type, int otherType);
-
-/// Makes ranks of types that are alike ranks of the first of them. Only types
-/// with ranks are compared.
-void mergeAlikeTypes(ClusterView &cluster);
-
-/// The cluster with so many copies of each rank. None if a node has several
-/// ranks, but no link inside. `kept` as above.
-std::optional<ClusterView> takeRanks(const ClusterView &cluster,
-                                     const std::vector<int64_t> &copies,
-                                     std::vector<int> *kept = nullptr);
-
 /// Poses the problem of a job of all ranks of `cluster`, and sets `state` to
 /// their shares. Fails, with `error` set, as makeBatchProblem() and
 /// shareStateByMemory() do.
@@ -133,8 +109,8 @@ std::optional<BatchProblem> poseProblem(const ClusterView &cluster,
                                         std::string &error);
 
 /// The recomputation policies that a type may have and has a usable profile for
-/// in a stage: its own first, then in the order of `recomputePolicies`. Only its
-/// own where that is fixed.
+/// in a stage: its own first, then in the order of `recomputePolicies`. Only
+/// its own where that is fixed.
 std::vector<std::string> getProfiledRecompute(const ClusterView &cluster,
                                               const ModelFacts &model, int type,
                                               int stage);

@@ -17,16 +17,16 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef POPLAR_PLANNER_MODEL_UNITTIMES_H
-#define POPLAR_PLANNER_MODEL_UNITTIMES_H
+#ifndef POPLAR_PLANNER_PIPELINE_UNITTIMES_H
+#define POPLAR_PLANNER_PIPELINE_UNITTIMES_H
 
 #include "Poplar/Planner/Batch/Curve.h"
 #include "Poplar/Planner/Pipeline/HybridModel.h"
 
 namespace poplar {
 
-/// The roofline of a type, with figures of a server core where it has none. Only
-/// ratios of its times are used, to scale what was measured of other ops.
+/// The roofline of a type, with figures of a server core where it has none.
+/// Only ratios of its times are used, to scale what was measured of other ops.
 Roofline getProportions(DeviceType type);
 
 /// Of a model on one device type of a cluster.
@@ -67,4 +67,4 @@ private:
 
 } // namespace poplar
 
-#endif // POPLAR_PLANNER_MODEL_UNITTIMES_H
+#endif // POPLAR_PLANNER_PIPELINE_UNITTIMES_H

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Poplar/Planner/Model/UnitTimes.h"
+#include "Poplar/Planner/Pipeline/UnitTimes.h"
 
 using namespace poplar;
 

@@ -23,8 +23,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef POPLAR_PLANNER_MODEL_ROOFLINE_H
-#define POPLAR_PLANNER_MODEL_ROOFLINE_H
+#ifndef POPLAR_PLANNER_CLUSTER_ROOFLINE_H
+#define POPLAR_PLANNER_CLUSTER_ROOFLINE_H
 
 #include "Poplar/Planner/Cluster/Cluster.h"
 #include <cstdint>
@@ -125,4 +125,4 @@ private:
 
 } // namespace poplar
 
-#endif // POPLAR_PLANNER_MODEL_ROOFLINE_H
+#endif // POPLAR_PLANNER_CLUSTER_ROOFLINE_H

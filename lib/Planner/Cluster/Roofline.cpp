@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Poplar/Planner/Model/Roofline.h"
+#include "Poplar/Planner/Cluster/Roofline.h"
 #include "Poplar/Planner/Cluster/Targets.h"
 #include <algorithm>
 
@@ -163,8 +163,8 @@ void Roofline::setProductRates(const DeviceType &type) {
       matrixFlops * (half ? constants->halfRateShare : constants->gemmShare);
   if (!half && !isSinglePrecision && type.power && constants->flopsPerJoule > 0)
     aloneFlops = std::min(aloneFlops, *type.power * constants->flopsPerJoule);
-  productFlops = aloneFlops * (half ? constants->halfRateTrainShare
-                                    : constants->trainShare);
+  productFlops = aloneFlops *
+                 (half ? constants->halfRateTrainShare : constants->trainShare);
   attentionFlops = constants->attentionShare *
                    (constants->attentionOnVectors ? vectorFlops : productFlops);
 }
