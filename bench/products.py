@@ -23,7 +23,7 @@ from commands import ROOT
 
 MEASUREMENTS = os.path.join(ROOT, "bench", "measurements.json")
 LIBRARY = os.path.join(ROOT, "lib", "Import", "DeviceLibrary.json")
-ROOFLINE = os.path.join(ROOT, "lib", "Planner", "Model", "Roofline.cpp")
+ROOFLINE = os.path.join(ROOT, "lib", "Planner", "Cluster", "Roofline.cpp")
 
 # As in Roofline.cpp.
 GENERATIONS = {

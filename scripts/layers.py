@@ -113,6 +113,7 @@ LAYERS = {
                 "Planner",
                 "Dialect/NN",
                 "Dialect/Zero",
+                "Dialect/Exec",
                 "Transforms/Model",
                 "Transforms/Plan",
                 "Transforms/Zero",

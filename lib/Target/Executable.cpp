@@ -7,10 +7,13 @@
 //===----------------------------------------------------------------------===//
 
 #include "KernelObjects.h"
+#include "Poplar/Dialect/Exec/Exec.h"
 #include "Poplar/Support/HostCPU.h"
 #include "Poplar/Target/Build.h"
 #include "Poplar/Target/GPUImage.h"
-#include "Poplar/Target/ProgramDescription.h"
+#include "Poplar/Target/Passes.h"
+#include "ProgramTables.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Export.h"
@@ -183,6 +186,43 @@ LogicalResult writeObjects(ModuleOp module, ArrayRef<KernelObject> objects,
   return success();
 }
 
+/// Adds the kernels of a GPU to the table of a lowered program; `planned` is
+/// the program before.
+void addImage(ModuleOp module, ModuleOp planned, const GPUImage &image) {
+  MLIRContext *context = module.getContext();
+  exec::OptimizerOp optimizer = *planned.getOps<exec::OptimizerOp>().begin();
+  int64_t adamw = -1, convert = -1;
+  SmallVector<Attribute> kernels;
+  for (const GPUKernel &entry : image.kernels) {
+    if (optimizer.getUpdate() == entry.name)
+      adamw = int64_t(kernels.size());
+    if (optimizer.getRound() == entry.name)
+      convert = int64_t(kernels.size());
+    kernels.push_back(
+        exec::RecordBuilder(context, "PoplarGPUKernel")
+            .setText("name", entry.name)
+            .setList("block", {entry.block[0], entry.block[1], entry.block[2]})
+            .set("pointers", int64_t(entry.pointers))
+            .set("parts_per_block", entry.partsPerBlock)
+            .set("bytes", entry.cost.bytes)
+            .set("bytes_per_sample", entry.cost.bytesPerSample)
+            .set("flops_per_sample", entry.cost.flopsPerSample)
+            .get());
+  }
+  exec::RecordBuilder record(context, "PoplarGPUImage");
+  record.setText("chip", image.chip)
+      .setText("ptx", image.ptx)
+      .setRecords("kernels", kernels)
+      .set("adamw", adamw)
+      .set("convert_working", convert);
+  if (image.cubin.empty())
+    record.setNull("cubin");
+  else
+    record.setText("cubin", image.cubin);
+  for (auto program : module.getOps<exec::ProgramOp>())
+    program.setField("gpu", record.get());
+}
+
 } // namespace
 
 bool poplar::isKnownCPU(StringRef cpu) {
@@ -209,12 +249,11 @@ LogicalResult poplar::emitObjects(ModuleOp module, const BuildOptions &options,
   if (!machine)
     return failure();
 
-  ProgramDescription description;
-  if (failed(description.take(module, options)))
-    return failure();
   PassManager lowering(module.getContext());
   TimingScope phase = timing.nest("Lower to the llvm dialect");
   lowering.enableTiming(phase);
+  lowering.addPass(createDescribeProgram(
+      {options.precision, options.cpu, options.isa, options.chip}));
   buildLoweringPipeline(lowering, options);
   OwningOpRef<ModuleOp> planned;
   if (!options.chip.empty())
@@ -233,6 +272,7 @@ LogicalResult poplar::emitObjects(ModuleOp module, const BuildOptions &options,
     report = image->report;
     if (!options.keepPTX && !image->cubin.empty())
       image->ptx.clear();
+    addImage(module, *planned, *image);
     if (failed(writeResources(module, *image,
                               llvm::sys::path::parent_path(objectsPath) +
                                   "/kernels.txt")))
@@ -242,20 +282,23 @@ LogicalResult poplar::emitObjects(ModuleOp module, const BuildOptions &options,
   phase = timing.nest("Translate to LLVM IR and link the kernel library");
   registerBuiltinDialectTranslation(*module.getContext());
   registerLLVMDialectTranslation(*module.getContext());
+  registerProgramTranslation(*module.getContext());
+  Builder builder(module.getContext());
+  module->setAttr(LLVM::LLVMDialect::getDataLayoutAttrName(),
+                  builder.getStringAttr(
+                      machine->createDataLayout().getStringRepresentation()));
   llvm::LLVMContext context;
   auto llvmModule = translateModuleToLLVMIR(module, context, "poplar");
   if (!llvmModule)
     return module.emitError("cannot be translated to LLVM IR");
-  llvmModule->setDataLayout(machine->createDataLayout());
   llvmModule->setTargetTriple(machine->getTargetTriple());
-  description.emit(*llvmModule, image ? &*image : nullptr);
   if (!image && failed(linkKernelLibrary(module, *llvmModule,
                                          options.getKernelLibrary())))
     return failure();
 
   expandBF16(*llvmModule, *machine);
   llvm::internalizeModule(*llvmModule, [](const llvm::GlobalValue &value) {
-    return value.getName() == "poplar_program";
+    return value.getName() == kProgramSymbol;
   });
   for (llvm::Function &function : *llvmModule) {
     if (function.isDeclaration())

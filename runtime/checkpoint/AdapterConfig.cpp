@@ -9,6 +9,7 @@
 #include "checkpoint/Adapter.h"
 #include "checkpoint/Safetensors.h"
 #include "support/Error.h"
+#include "support/JSON.h"
 #include "support/MappedFile.h"
 
 #include <algorithm>

@@ -108,8 +108,7 @@ static void prepareProcess(const PoplarProgram &Program,
          std::getenv("POPLAR_MAX_ISA") ? " (POPLAR_MAX_ISA hides instructions)"
                                        : "",
          "; build for a device type of this CPU (poplar cluster detect)");
-  limitLibraries(
-      json::parse(Program.description, "description").string("isa", ""));
+  limitLibraries(Program.isa);
 }
 
 /// [256,16]
@@ -180,8 +179,7 @@ static void checkTables(const PoplarProgram &Program) {
     const int64_t *Shape = P.slice ? P.slice->shape : P.shape;
     HasEmbedding |= P.rank == 2 && Shape[0] == Model.VocabSize;
   }
-  int64_t Described = json::parse(Program.description, "description")
-                          .integer("num_parameters", Elements);
+  int64_t Described = Program.model->num_elements;
   if (Described != Elements)
     fail("the program is damaged: it is described as one of ", Described,
          " parameters, but has ", Elements, "; build it again");

@@ -108,7 +108,7 @@ struct Device::Impl {
                   8 * countChunks(Program)) {
     if (Timing::isWanted())
       Times = std::make_unique<Timing>(OnGPU.Queue);
-    if (hasInt8States(Program)) {
+    if (Program.model->int8_states) {
       StateKernels = std::make_unique<WireKernels>();
       StateKernels->prepareTables();
     }

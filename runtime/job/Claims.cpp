@@ -11,6 +11,7 @@
 #include "job/Fingerprint.h"
 #include "program/Executor.h"
 #include "support/Error.h"
+#include "support/JSON.h"
 #include "support/Versions.h"
 
 using namespace poplar::runtime;

@@ -11,7 +11,6 @@
 #include "support/Cores.h"
 #include "support/Error.h"
 #include "support/ISA.h"
-#include "support/JSON.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -60,9 +59,7 @@ static std::string listEnvironment() {
 
 std::string
 poplar::runtime::findMissingInstructions(const PoplarProgram &Program) {
-  json::Value Description =
-      json::parse(Program.description, "description of the program");
-  std::istringstream Words(Description.string("instructions", ""));
+  std::istringstream Words(Program.instructions);
   std::vector<std::string> Needed{std::istream_iterator<std::string>(Words),
                                   {}};
   return findMissing(Needed);

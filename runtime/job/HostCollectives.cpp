@@ -7,7 +7,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "job/HostCollectives.h"
-#include "support/JSON.h"
 
 #include <algorithm>
 
@@ -18,9 +17,7 @@ poplar::runtime::explainHostCollectives(const PoplarProgram &Program) {
   if (std::any_of(Program.buckets, Program.buckets + Program.num_buckets,
                   [](const PoplarBucket &B) { return B.residuals; }))
     return "the plan rounds sums of gradients that cross between nodes";
-  json::Value Description =
-      json::parse(Program.description, "description of the program");
-  return Description.string("parameter_wire", "") == "i8"
+  return Program.model->lossy_parameters == POPLAR_I8
              ? "the plan rounds parameters to blocks of int8"
              : "";
 }

@@ -13,14 +13,11 @@
 
 using namespace poplar::runtime;
 
-AdapterInfo::AdapterInfo(const json::Value &Description)
-    : Rank(Description.integer("lora_rank", 0)),
-      Alpha(Description.number("lora_alpha", 0)),
-      Dropout(Description.number("lora_dropout", 0)),
-      Masked(Description.string("objective", "") == "masked") {
-  if (const json::Value *Flag = Description.find("lora_in_out"))
-    InOut = Flag->asBool();
-  std::string List = Description.string("lora_targets", "");
+AdapterInfo::AdapterInfo(const PoplarModel &Model)
+    : Rank(Model.lora_rank), Alpha(Model.lora_alpha),
+      Dropout(Model.lora_dropout), Masked(Model.masked),
+      InOut(Model.lora_in_out) {
+  std::string List = Model.lora_targets;
   for (size_t Begin = 0; Begin < List.size();) {
     size_t End = std::min(List.find(',', Begin), List.size());
     Targets.push_back(List.substr(Begin, End - Begin));
@@ -28,50 +25,46 @@ AdapterInfo::AdapterInfo(const json::Value &Description)
   }
 }
 
-ModelInfo::ModelInfo(const PoplarProgram &Program) {
+/// The tables of a program of another version lie elsewhere.
+static void checkVersion(const PoplarProgram &Program) {
   if (Program.magic != POPLAR_ABI_MAGIC ||
       Program.version != POPLAR_ABI_VERSION)
     fail("the program was compiled for another runtime (ABI version ",
          Program.version, ", this runtime's is ", POPLAR_ABI_VERSION,
          "); build it again");
-  json::Value Description =
-      json::parse(Program.description, "description of the program");
-  Architecture = Description.string("architecture", "unknown");
-  Config = Description.string("config", "{}");
-  ConfigFacts = Description.string("config_facts", "");
-  Precision = Description.string("precision", "f32");
-  DeviceType = Description.string("device_type", "host");
-  Scaled = Precision == "f16" || Description.find("scaled");
-  Tokenizer = Description.string("tokenizer", "");
-  TokenizerHash = Description.string("tokenizer_hash", "");
-  WeightsPath = Description.string("weights_path", "");
-  Masked = Description.string("objective", "causal") == "masked";
-  if (const json::Value *Packing = Description.find("packing"))
-    Packed = Packing->asBool();
-  VocabSize = Description.integer("vocab_size", 0);
-  SeqLen = Description.integer("seq_len", 0);
-  LogitsColumns = Description.integer("logits_columns", VocabSize);
-  Adapter = AdapterInfo(Description);
-  std::string Format = Description.string("frozen_format", "");
-  FrozenFormat = Format == "nf4"          ? POPLAR_NF4
-                 : Format == "nf4_double" ? POPLAR_NF4_DOUBLE
-                 : Format == "int8"       ? POPLAR_INT8
-                                          : 0;
+}
+
+ModelInfo::ModelInfo(const PoplarProgram &Program) {
+  checkVersion(Program);
+  const PoplarModel &Model = *Program.model;
+  Architecture = Model.architecture;
+  Config = Model.config;
+  ConfigFacts = Model.config_facts;
+  Precision = Program.precision;
+  DeviceType = Program.device_type;
+  Scaled = Model.scaled;
+  Tokenizer = Model.tokenizer;
+  TokenizerHash = Model.tokenizer_hash;
+  WeightsPath = Model.weights_path;
+  Masked = Model.masked;
+  Packed = Model.packed;
+  VocabSize = Model.vocab_size;
+  SeqLen = Model.seq_len;
+  LogitsColumns = Model.logits_columns;
+  Adapter = AdapterInfo(Model);
+  FrozenFormat = Model.frozen_type;
   if (VocabSize < 1 || SeqLen < 1)
-    fail("the program's description lacks vocab_size or seq_len");
+    fail("the program is damaged: it has no vocabulary or no tokens in a "
+         "sample; build it again");
   if (!Masked)
     return;
-  MaskToken = Description.integer("mask_token_id", -1);
+  MaskToken = Model.mask_token;
   SpecialTokens = {MaskToken};
-  if (const json::Value *Ids = Description.find("special_token_ids"))
-    for (const json::Value &Element : Ids->elements()) {
-      int64_t Id = -1;
-      if (!Element.asInteger(Id) || Id < 0 || Id >= VocabSize)
-        fail("special_token_ids is not a list of tokens of the vocabulary");
-      SpecialTokens.push_back(Id);
-    }
+  SpecialTokens.insert(SpecialTokens.end(), Model.special_tokens,
+                       Model.special_tokens + Model.num_special_tokens);
+  for (int64_t Id : SpecialTokens)
+    if (Id < 0 || Id >= VocabSize)
+      fail("the program is damaged: special token ", Id,
+           " is outside the vocabulary of ", VocabSize, "; build it again");
   std::sort(SpecialTokens.begin(), SpecialTokens.end());
-  if (MaskToken < 0 || MaskToken >= VocabSize)
-    fail("mask_token_id ", MaskToken, " is outside the vocabulary of ",
-         VocabSize);
 }

@@ -10,7 +10,6 @@
 #define POPLAR_RUNTIME_MODELINFO_H
 
 #include "Poplar/Runtime/ABI.h"
-#include "support/JSON.h"
 
 #include <cstdint>
 #include <string>
@@ -32,11 +31,10 @@ struct AdapterInfo {
   std::vector<std::string> Excluded;
 
   AdapterInfo() = default;
-  /// From the description of a program.
-  explicit AdapterInfo(const json::Value &Description);
+  explicit AdapterInfo(const PoplarModel &Model);
 };
 
-/// What the description of a program says about its model.
+/// What a program says about its model.
 struct ModelInfo {
   explicit ModelInfo(const PoplarProgram &Program);
 

@@ -11,7 +11,6 @@
 #include "program/QuantizedParts.h"
 #include "program/Tensors.h"
 #include "support/Error.h"
-#include "support/JSON.h"
 
 #include <algorithm>
 
@@ -39,15 +38,8 @@ int64_t poplar::runtime::countStored(const PoplarParameter &P) {
              : P.elements;
 }
 
-bool poplar::runtime::hasInt8States(const PoplarProgram &Program) {
-  json::Value Description =
-      json::parse(Program.description, "description of the program");
-  const json::Value *Found = Description.find("int8_states");
-  return Found && Found->asBool();
-}
-
 State::State(const PoplarProgram &Program, int Rank)
-    : Program(Program), Rank(Rank), IsInt8(runtime::hasInt8States(Program)) {
+    : Program(Program), Rank(Rank), IsInt8(Program.model->int8_states) {
   for (int64_t B = 0; B < Program.num_buckets; ++B) {
     const PoplarBucket &Bucket = Program.buckets[B];
     Shard S = {};

@@ -54,9 +54,6 @@ struct Piece {
   int64_t Parameter, Begin, End, Offset;
 };
 
-/// Whether moments of large parameters are in blocks of 8 bits.
-bool hasInt8States(const PoplarProgram &Program);
-
 /// Whether masters are apart from working copies.
 inline bool hasOwnMaster(const PoplarProgram &Program,
                          const PoplarBucket &Bucket) {

@@ -110,6 +110,7 @@ private:
   std::vector<std::string> Names;
   std::vector<PoplarGPUKernel> Kernels;
   PoplarGPUImage Image = {};
+  PoplarModel Model = {};
   PoplarProgram Program = {};
   std::unique_ptr<Device> Dev;
   /// Memory of the device is never given back: buffers take turns in it.
@@ -141,7 +142,7 @@ Checks::Checks(const std::string &Directory, const std::string &WantedChip,
              : std::string(Chips[0].asString());
   readImage(Cubin);
   Program.gpu = &Image;
-  Program.description = "{}";
+  Program.model = &Model;
   Program.scratch_bytes = Description.integer("scratch", 0);
   auto Begin = std::chrono::steady_clock::now();
   Dev = std::make_unique<Device>(Program, 0, 1);

@@ -125,7 +125,9 @@ TEST(Executor, RefusesAnotherABI) {
   P.version = POPLAR_ABI_VERSION + 1;
   EXPECT_THROW(Executor(P, {1}, 1), Error);
   P = testprogram::Program;
-  P.description = "{\"vocab_size\": 256}";
+  PoplarModel Model = *P.model;
+  Model.seq_len = 0;
+  P.model = &Model;
   EXPECT_THROW(Executor(P, {1}, 1), Error);
 }
 

@@ -26,6 +26,7 @@ protected:
     writeFile(Dir / "text.txt", makeText(2000));
     std::copy_n(Program.parameters, 2, Parameters);
     std::copy_n(Program.buckets, 2, Buckets);
+    Changed.model = &Model;
     Changed.parameters = Parameters;
     Changed.buckets = Buckets;
   }
@@ -43,6 +44,7 @@ protected:
   }
 
   TempDir Dir;
+  PoplarModel Model = *Program.model;
   PoplarProgram Changed = Program;
   PoplarParameter Parameters[2];
   PoplarBucket Buckets[2];
@@ -56,17 +58,13 @@ TEST_F(ProgramTest, UnchangedRuns) {
 }
 
 TEST_F(ProgramTest, VocabularyIsThatOfAnEmbedding) {
-  Changed.description =
-      R"({"architecture": "bigram", "objective": "causal", "vocab_size": 300,)"
-      R"( "seq_len": 16, "config": "{}"})";
+  Model.vocab_size = 300;
   EXPECT_NE(train().find("a vocabulary of 300 tokens, but has no embedding"),
             std::string::npos);
 }
 
 TEST_F(ProgramTest, ParametersAreAsManyAsDescribed) {
-  Changed.description =
-      R"({"architecture": "bigram", "objective": "causal", "vocab_size": 256,)"
-      R"( "seq_len": 16, "config": "{}", "num_parameters": 8191})";
+  Model.num_elements = 8191;
   EXPECT_NE(train().find("described as one of 8191 parameters, but has 8192"),
             std::string::npos);
 }

@@ -158,12 +158,15 @@ void adamw(void *const *Args, int64_t, int64_t Begin, int64_t End) {
   }
 }
 
-PoplarProgram makeProgram(const char *Description,
+PoplarProgram makeProgram(const PoplarModel &Model,
                           const PoplarParameter *Parameters) {
   PoplarProgram P{};
   P.magic = POPLAR_ABI_MAGIC;
   P.version = POPLAR_ABI_VERSION;
-  P.description = Description;
+  P.model = &Model;
+  P.device_type = "host";
+  P.precision = "f32";
+  P.isa = P.instructions = "";
   P.world_size = 1;
   P.fixed_bytes = FixedBytes;
   P.bytes_per_sample = BytesPerSample;
@@ -190,12 +193,28 @@ PoplarProgram makeProgram(const char *Description,
   return P;
 }
 
-constexpr char Causal[] =
-    R"({"architecture": "bigram", "objective": "causal", "vocab_size": 256,)"
-    R"( "seq_len": 16, "config": "{\"model_type\": \"bigram\"}"})";
-constexpr char Masked[] =
-    R"({"architecture": "bigram", "objective": "masked", "vocab_size": 256,)"
-    R"( "seq_len": 16, "mask_token_id": 255, "config": "{}"})";
+constexpr PoplarModel makeModel(const char *Config) {
+  PoplarModel M{};
+  M.architecture = "bigram";
+  M.config = Config;
+  M.config_facts = M.weights_path = M.tokenizer = M.tokenizer_hash = "";
+  M.vocab_size = M.logits_columns = V;
+  M.seq_len = T;
+  M.num_elements = 2 * V * D;
+  M.lossy_parameters = M.mask_token = -1;
+  M.lora_targets = "";
+  return M;
+}
+
+constexpr PoplarModel makeMaskedModel() {
+  PoplarModel M = makeModel("{}");
+  M.masked = 1;
+  M.mask_token = 255;
+  return M;
+}
+
+const PoplarModel Causal = makeModel(R"({"model_type": "bigram"})");
+const PoplarModel Masked = makeMaskedModel();
 
 } // namespace
 

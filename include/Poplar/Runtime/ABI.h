@@ -58,7 +58,7 @@ extern "C" {
 #endif
 
 #define POPLAR_ABI_MAGIC 0x524C504Fu /* "OPLR" */
-#define POPLAR_ABI_VERSION 13u
+#define POPLAR_ABI_VERSION 14u
 #define POPLAR_ALIGNMENT 64
 
 /// Element types, also of GEMM operands. Bytes are those of quantised matrices,
@@ -80,85 +80,6 @@ enum PoplarInit {
   POPLAR_ONES = 2,
   POPLAR_UNIFORM = 3
 };
-
-/// Which part of a tensor of the checkpoint a parameter is, where devices share
-/// units: ranges [begin, end) of one dimension, ascending, which lie next to
-/// each other in the parameter.
-typedef struct PoplarSlice {
-  const char *tensor; /* its name in the checkpoint */
-  int64_t rank, shape[4];
-  int64_t dim, num_ranges;
-  const int64_t *ranges; /* 2 * num_ranges */
-} PoplarSlice;
-
-/// A tensor of the model, or a part of one.
-typedef struct PoplarParameter {
-  const char *name; /* as in the Hugging Face checkpoint, if it is whole */
-  int64_t rank, shape[4], elements;
-  int64_t bucket, offset; /* its place, in elements of the bucket */
-  int32_t init;           /* PoplarInit */
-  int32_t decay;          /* 1: under weight decay */
-  double std_dev;
-  const PoplarSlice *slice; /* null if it is whole */
-  int32_t quantized;        /* PoplarType of the matrix; 0: it is not quantised,
-                               and takes as many elements of the bucket */
-  int32_t reserved;
-} PoplarParameter;
-
-/// Parameters that are sharded, gathered and reduced together.
-typedef struct PoplarBucket {
-  const char *name;
-  int64_t elements;
-  /// Whole working copy and gradient (f32): fixed buffers, -1 where sharded.
-  int64_t working, gradient;
-  const int64_t *bounds; /* world_size + 1 of them */
-  int64_t stage;         /* of ZeRO */
-  /// The ranks that hold it, ascending; null where all do.
-  int64_t num_ranks;
-  const int64_t *ranks;
-  int32_t frozen;    /* 1: it has a working copy, and nothing else */
-  int32_t quantized; /* 1: so are its parameters, and elements are bytes, not
-                        of working_type */
-  /// f32 values of error feedback that each rank keeps behind its shard of the
-  /// bucket, world_size of them; null where gradients are reduced exactly.
-  const int64_t *residuals;
-  /// 1: masters are apart from the working copy, though that is in f32, because
-  /// gathering rounds it.
-  int64_t own_master;
-} PoplarBucket;
-
-/// Whom a rank of a pipeline stage exchanges messages with, and which tokens of
-/// each sample, relative to the rank's first: all, unless ranks share units.
-/// Messages lie one after the other: tokens [first, first + count) of B samples
-/// are B * count rows from row B * first on.
-typedef struct PoplarLink {
-  int64_t rank, first, count;
-} PoplarLink;
-
-/// What one rank does in an iteration: `steps` micro-steps, all of
-/// `micro_batch` samples but the last one, which has `last`.
-typedef struct PoplarRank {
-  const char *device_type, *node;
-  int64_t micro_batch, steps, last;
-  int64_t threads;
-  /// Of a pipeline stage: which, and the ranks of the same pipeline in the
-  /// stages before and behind it. With several chunks, the last stage is before
-  /// the first.
-  int64_t group, num_previous, num_next;
-  const PoplarLink *previous, *next;
-  /// The ranks that share each unit with it (tensor parallelism), itself among
-  /// them, and its place among them. They have the same samples, which count
-  /// once. None where no units are shared.
-  int64_t num_sharers;
-  const int64_t *sharers;
-  int64_t position;
-  /// By chunk, micro-batches that have gone forward and not yet back, at most;
-  /// 2 * steps turns for each chunk, i + 1 the forward pass of micro-batch i,
-  /// -i - 1 its backward pass; and through which chunk each of them goes. Null
-  /// in ranks of other groups than the program's.
-  const int64_t *in_flight;
-  const int32_t *turns, *chunks;
-} PoplarRank;
 
 enum PoplarCollectiveKind {
   POPLAR_ALL_GATHER = 0,
@@ -309,33 +230,6 @@ void poplar_row_product(const PoplarGemm *desc, void *const *args,
 void poplar_embedding_grad(const PoplarEmbeddingGrad *desc, void *const *args,
                            int64_t batch, int64_t begin, int64_t end);
 
-/// A kernel of a GPU's image: takes `pointers` of them, then the batch, in
-/// blocks of block[0] x block[1] x block[2] threads, of which each does
-/// `parts_per_block` parts of the extent.
-typedef struct PoplarGPUKernel {
-  const char *name;
-  int32_t block[3], pointers;
-  int64_t parts_per_block;
-  /// What a launch moves at least, each element once, and computes in matrix
-  /// products: bytes + batch * bytes_per_sample, batch * flops_per_sample.
-  int64_t bytes, bytes_per_sample, flops_per_sample;
-} PoplarGPUKernel;
-
-/// The kernels of a program that was compiled for a GPU: PTX, which the driver
-/// compiles for the chip at hand, and a cubin where the compiler had an
-/// assembler for the chip. Kernels of the runtime are among them, see
-/// below.
-typedef struct PoplarGPUImage {
-  const char *chip; /* "sm_80" */
-  const char *ptx;
-  const void *cubin; /* null if there is none */
-  int64_t num_kernels;
-  const PoplarGPUKernel *kernels;
-  /* Indices of nn.adamw and of the rounding to the working type, -1 for none;
-     their arguments and extents are those of `adamw` and `convert_working`. */
-  int64_t adamw, convert_working;
-} PoplarGPUImage;
-
 /// Kernels of every image, with pointers and batch as the others. Batch and
 /// extent are the number of values.
 ///   poplar_sum_squares: values, sums (f64, one per POPLAR_SUM_CHUNK values)
@@ -383,167 +277,20 @@ enum PoplarPort {
 typedef void (*PoplarTurn)(void *context, char *arena, char *const *ports,
                            int64_t batch);
 
-/// A range of units that a pipeline stage computes: what its program has
-/// instead of train, train_last, evaluate and infer. Inputs lie at their
-/// offsets in a slot, dloss in the last chunk of the last stage alone.
-typedef struct PoplarChunk {
-  int64_t slot_bytes;                      /* of a sample */
-  int64_t message_bytes[POPLAR_NUM_PORTS]; /* of a sample, exactly; 0: none */
-  int64_t keeps_sent; /* 1: the backward pass reads what was sent */
-  /// backward_last is that of an iteration's last micro-batch.
-  PoplarTurn forward, backward, backward_last, evaluate, infer;
-  /// Those of PoplarProgram's decode and prefill, null where there are none.
-  PoplarTurn decode, prefill;
-} PoplarChunk;
-
-/// Micro-batches go through the first chunk of all stages, then through the
-/// second one of all stages, and so on.
-typedef struct PoplarPipeline {
-  int64_t group, num_groups, num_chunks;
-  const PoplarChunk *chunks;
-} PoplarPipeline;
-
-/// A function that computes `tokens` new tokens of each sample. Its inputs are
-/// ids and positions, i32 [B,tokens], in the batch region or, of a pipeline
-/// stage, in a slot; it leaves logits [B,tokens,V], -1 before the last stage.
-/// Two tokens of a sample at one position must be the same.
-typedef struct PoplarDecoding {
-  int64_t tokens, ids, positions, logits;
-  PoplarFunction run; /* null in a pipeline stage, see PoplarChunk */
-} PoplarDecoding;
-
-typedef struct PoplarProgram {
-  uint32_t magic, version;
-  /// JSON object: the module's nn.model dictionary and the build's choices
-  /// (architecture, config, seq_len, vocab_size, objective, precision,
-  /// recompute, device_type, ...).
-  const char *description;
-  /// Of everything the ranks must agree on: equal in all programs of a plan.
-  uint64_t plan_hash;
-  int64_t stage, world_size;
-  /// world_size of them; null where the batch is chosen at run time.
-  const PoplarRank *ranks;
-  int64_t fixed_bytes, bytes_per_sample;
-  /// Library scratch, a fixed buffer.
-  int64_t scratch_offset, scratch_bytes;
-  /// Batch buffers, by their offset. The runtime fills the inputs before a
-  /// call: ids and targets i32 [B,T] (target -1: not counted), keys i32 [B,2]
-  /// (see nn.dropout), positions i32 [B,T] (of a token in its document, at most
-  /// its place in the sample; -1 in a program in which none share one), dloss
-  /// f32 [B,T] (the seed of the backward pass: one over the global count of
-  /// targets, times a loss scale). It reads loss f32 [B,T], per token, after
-  /// train, train_last and evaluate, and logits [B,T,V], of type logits_type,
-  /// after infer. The outputs may share memory with inputs of other functions:
-  /// read them before the next call.
-  int64_t ids, targets, keys, positions, dloss, train_loss, train_last_loss,
-      evaluate_loss, logits;
-  int32_t logits_type, reserved;
-  int64_t num_parameters;
-  const PoplarParameter *parameters;
-  int64_t num_buckets;
-  const PoplarBucket *buckets;
-  int32_t working_type; /* PoplarType of the working copies */
-  int32_t num_collectives;
-  /// Every GEMM the program issues, so that a runtime can prepare them.
-  int64_t num_gemms;
-  const PoplarGemm *const *gemms;
-  /// Those that decode and prefill issue.
-  int64_t num_decoding_gemms;
-  const PoplarGemm *const *decoding_gemms;
-  /// FLOPs of one sample, forward and backward without recomputation.
-  double flops_per_sample;
-  /// Forward and backward of a micro-step; adds to the gradients. The last one
-  /// of an iteration is `train_last`, which reduces them as well (in stages 2
-  /// and 3 the two are the same).
-  PoplarFunction train, train_last;
-  /// The optimizer's step; batch 0.
-  PoplarFunction update;
-  /// Forward with loss, dropout off.
-  PoplarFunction evaluate;
-  /// Forward to the logits, dropout off.
-  PoplarFunction infer;
-  /// nn.adamw over flat f32 arrays; args: p, g, m, v, hyper (f32[8]); the
-  /// updates are in place. Extent: elements. `batch` is the element count.
-  PoplarKernel adamw;
-  /// Rounds f32 to the working type; args: source, destination.
-  PoplarKernel convert_working; /* null if that is f32 */
-  /// Null in programs for CPUs. In others, adamw and convert_working are null,
-  /// and all addresses that functions are given or pass on are the GPU's.
-  const PoplarGPUImage *gpu;
-  /// Null where all ranks are one group.
-  const PoplarPipeline *pipeline;
-  /// Forward passes of one new token and of a chunk of a prompt, over the
-  /// tokens in the caches. Null where sampling has no caches.
-  const PoplarDecoding *decode, *prefill;
-  /// What the batch region has per sample, instead of bytes_per_sample, where
-  /// these are run: the caches lie behind the buffers of all functions.
-  int64_t sampling_bytes_per_sample;
-} PoplarProgram;
+// The tables: PoplarProgram and what it points to.
+#define POPLAR_STRUCT(S) typedef struct S {
+#define POPLAR_FIELD(T, F) T F;
+#define POPLAR_ARRAY(T, F, N) T F[N];
+#define POPLAR_END(S)                                                          \
+  }                                                                            \
+  S;
+#include "Poplar/Runtime/ABI.def"
 
 extern const PoplarProgram poplar_program;
 
-/// Runs kernel(args, batch, b, e) over a partition of [0, extent) into ranges
-/// of multiples of `grain` (but the last), on the rank's threads; returns when
-/// all are done. Results never depend on the partition.
-void poplar_rt_dispatch(void *context, PoplarKernel kernel, void *const *args,
-                        int64_t batch, int64_t extent, int64_t grain);
-
-/// Starts kernel number `kernel` of the GPU's image on the rank's GPU; what is
-/// started is done in that order.
-void poplar_rt_launch(void *context, int64_t kernel, void *const *args,
-                      int64_t batch, int64_t extent);
-
-/// Runs a GEMM on the rank's device; `bias` and `aux` may be null. `aux` has
-/// the shape of C.
-void poplar_rt_gemm(void *context, const PoplarGemm *gemm, const void *a,
-                    const void *b, const void *bias, void *aux, void *c,
-                    int64_t batch);
-
-/// Issues a collective over `buffer`, a whole bucket in the working type
-/// (all-gather) or in f32; and waits for it. Between the two, what the
-/// collective reads must not change and what it writes must not be touched.
-void poplar_rt_start(void *context, const PoplarCollective *collective,
-                     void *buffer);
-void poplar_rt_wait(void *context, const PoplarCollective *collective);
-
-/// Hands the turn's message of a PoplarMessageKind over; returns before it has
-/// left. Waits for it to have come.
-void poplar_rt_send(void *context, int64_t kind);
-void poplar_rt_receive(void *context, int64_t kind);
-
-/// Exchanges with the ranks that share units with this one: buffers[0] is what
-/// this rank gives, the others what it gets. Returns when all has come.
-void poplar_rt_exchange(void *context, const PoplarExchange *exchange,
-                        void *const *buffers, int64_t batch);
-/// The same in rounds, as many as there are ranks: in round r a rank gives to
-/// the one r positions behind it and gets from the one r before it, in a
-/// circle; in round 0 it copies what is its own. All of them if `round` is
-/// negative; and of each rank's tokens one piece. What is got must not be
-/// touched before the wait for it. What is given must stay as it is until all
-/// that has begun of the exchange was waited for.
-void poplar_rt_start_exchange(void *context, const PoplarExchange *exchange,
-                              void *const *buffers, int64_t batch,
-                              int64_t round, int64_t piece);
-void poplar_rt_wait_exchange(void *context, const PoplarExchange *exchange,
-                             int64_t round, int64_t piece);
-
-/// Zeroes `bytes` bytes on the rank's threads.
-void poplar_rt_zero(void *context, void *buffer, int64_t bytes);
-
-/// Fills memory that is not to be read any more with NaN of all formats, in
-/// programs built with --trap-dead-ranges.
-void poplar_rt_poison(void *context, void *buffer, int64_t bytes);
-
-/// Divides gradients of a whole bucket by the loss scale and notes overflows.
-void poplar_rt_unscale(void *context, int64_t bucket, void *gradients);
-
-/// Decides by the norm of the reduced gradient, over all ranks, by how much to
-/// clip, and by the noted overflows whether to update at all. `unscale`: the
-/// gradients still carry the loss scale.
-void poplar_rt_norm(void *context, int64_t unscale);
-
-/// Updates the rank's shard of a bucket: masters, moments, working copy.
-void poplar_rt_adamw(void *context, int64_t bucket);
+// What generated code calls.
+#define POPLAR_ENTRY(F, ...) void F(__VA_ARGS__);
+#include "Poplar/Runtime/EntryPoints.def"
 
 /// Bytes of scratch a GEMM needs for any batch up to `max_batch` on this
 /// machine with `threads` threads. Called by the compiler's memory plan, too.

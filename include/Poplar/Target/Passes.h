@@ -1,4 +1,4 @@
-//===- Passes.h - Assembly of kernels ---------------------------*- C++ -*-===//
+//===- Passes.h - Tables and assembly ---------------------------*- C++ -*-===//
 //
 // Part of the Poplar project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -159,7 +159,8 @@ LogicalResult FunctionLowering::run() {
   types.push_back(shared.i64);
   types.append(source.getNumArguments(), shared.pointer);
   builder.setInsertionPoint(source);
-  std::string name = source.getName().str() + (isUnit ? ".call" : ".step");
+  std::string name =
+      isUnit ? source.getName().str() + ".call" : getStepName(source.getName());
   auto target = func::FuncOp::create(
       builder, loc, name, FunctionType::get(builder.getContext(), types, {}));
   if (isUnit)

@@ -1,5 +1,4 @@
-//===- LowerProgram.cpp - Calls on buffers to calls
-//------------------------===//
+//===- LowerProgram.cpp - Calls on buffers to calls -----------------------===//
 //
 // Part of the Poplar project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -27,6 +26,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/IR/AttrTypeSubElements.h"
 #include "mlir/IR/BuiltinOps.h"
 
 namespace poplar {
@@ -36,6 +36,29 @@ namespace poplar {
 
 using namespace mlir;
 using namespace poplar;
+
+/// Names the lowered functions in the table, and adds the lists of products.
+static void completeTable(exec::ProgramOp program, ModuleContext &shared) {
+  MLIRContext *context = program.getContext();
+  bool isForGPU = shared.gpuKernels.exists();
+  AttrTypeReplacer replacer;
+  replacer.addReplacement([&](FlatSymbolRefAttr name) -> Attribute {
+    auto kernel = shared.symbols.lookup<exec::KernelOp>(name.getAttr());
+    // The image has kernels of a GPU.
+    if (kernel && isForGPU)
+      return UnitAttr::get(context);
+    return FlatSymbolRefAttr::get(context,
+                                  kernel ? getKernelBodyName(name.getValue())
+                                         : getStepName(name.getValue()));
+  });
+  program.setTableAttr(
+      cast<exec::RecordAttr>(replacer.replace(program.getTable())));
+  for (auto [field, symbol] :
+       {std::pair("gemms", kProductsSymbol),
+        std::pair("decoding_gemms", kDecodingProductsSymbol)})
+    if (shared.module.lookupSymbol(symbol))
+      program.setField(field, FlatSymbolRefAttr::get(context, symbol));
+}
 
 namespace {
 
@@ -62,34 +85,21 @@ public:
         kernel.emitOpError("has no exec.gpu_kernel: run --map-kernels-to-gpu");
         return signalPassFailure();
       }
-    Type pointer = shared.pointer, i64 = shared.i64;
-    shared.declare("poplar_rt_dispatch",
-                   {pointer, pointer, pointer, i64, i64, i64});
-    shared.declare("poplar_rt_launch", {pointer, i64, pointer, i64, i64});
-    shared.declare("poplar_rt_gemm", {pointer, pointer, pointer, pointer,
-                                      pointer, pointer, pointer, i64});
-    shared.declare("poplar_rt_start", {pointer, pointer, pointer});
-    shared.declare("poplar_rt_wait", {pointer, pointer});
-    shared.declare("poplar_rt_send", {pointer, i64});
-    shared.declare("poplar_rt_receive", {pointer, i64});
-    shared.declare("poplar_rt_exchange", {pointer, pointer, pointer, i64});
-    shared.declare("poplar_rt_start_exchange",
-                   {pointer, pointer, pointer, i64, i64, i64});
-    shared.declare("poplar_rt_wait_exchange", {pointer, pointer, i64, i64});
-    shared.declare("poplar_rt_zero", {pointer, pointer, i64});
-    shared.declare("poplar_rt_poison", {pointer, pointer, i64});
-    shared.declare("poplar_rt_unscale", {pointer, i64, pointer});
-    shared.declare("poplar_rt_norm", {pointer, i64});
-    shared.declare("poplar_rt_adamw", {pointer, i64});
+#define POPLAR_ENTRY(F, ...) shared.declareEntry<decltype(F)>(#F);
+#include "Poplar/Runtime/EntryPoints.def"
     for (auto function : module.getOps<exec::FunctionOp>())
       if (failed(FunctionLowering(function, shared, trapDeadRanges).run()))
         return signalPassFailure();
     shared.listProducts();
+    for (auto program : module.getOps<exec::ProgramOp>())
+      completeTable(program, shared);
     // Parameters and buckets are places in the arena now.
     for (Operation &op : llvm::make_early_inc_range(*module.getBody()))
-      if (isa<exec::ExecDialect>(op.getDialect()) ||
-          isa<nn::ParameterOp, nn::TrainingCostOp, zero::BucketOp, zero::PlanOp,
-              zero::ProgramOp>(op))
+      if (isa<exec::ProgramOp>(op))
+        continue;
+      else if (isa<exec::ExecDialect>(op.getDialect()) ||
+               isa<nn::ParameterOp, nn::TrainingCostOp, zero::BucketOp,
+                   zero::PlanOp, zero::ProgramOp>(op))
         op.erase();
     if (shared.gpuKernels.exists())
       shared.gpuKernels.finish();

@@ -19,6 +19,10 @@ exec::ArenaOp poplar::getArena(ModuleOp program) {
   return arenas.empty() ? exec::ArenaOp() : *arenas.begin();
 }
 
+std::string poplar::getStepName(StringRef function) {
+  return (function + ".step").str();
+}
+
 int64_t poplar::getPeakBytes(ModuleOp program, int64_t rank, int64_t batch) {
   exec::ArenaOp arena = getArena(program);
   int64_t fixed = arena.getFixed() + getShardBytes(program, rank);

@@ -21,6 +21,8 @@ using namespace poplar::exec;
 #include "Poplar/Dialect/Exec/ExecInterfaces.cpp.inc"
 #define GET_TYPEDEF_CLASSES
 #include "Poplar/Dialect/Exec/ExecTypes.cpp.inc"
+#define GET_ATTRDEF_CLASSES
+#include "Poplar/Dialect/Exec/ExecAttrs.cpp.inc"
 
 void ExecDialect::initialize() {
   addOperations<
@@ -34,6 +36,10 @@ void ExecDialect::initialize() {
   addTypes<
 #define GET_TYPEDEF_LIST
 #include "Poplar/Dialect/Exec/ExecTypes.cpp.inc"
+      >();
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "Poplar/Dialect/Exec/ExecAttrs.cpp.inc"
       >();
 }
 

@@ -20,6 +20,7 @@
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringMap.h"
 #include <cstring>
+#include <type_traits>
 
 namespace poplar {
 
@@ -111,6 +112,20 @@ struct ModuleContext {
         mlir::LLVM::LLVMVoidType::get(module.getContext()), arguments);
     symbols.insert(
         mlir::LLVM::LLVMFuncOp::create(builder, module.getLoc(), name, type));
+  }
+
+  /// Declares an entry point of the runtime, a function of C (EntryPoints.def).
+  template <typename Function> void declareEntry(llvm::StringRef name) {
+    declareEntry(name, static_cast<Function *>(nullptr));
+  }
+  template <typename... Parameters>
+  void declareEntry(llvm::StringRef name, void (*)(Parameters...)) {
+    declare(name, {getType<Parameters>()...});
+  }
+  template <typename T> mlir::Type getType() const {
+    static_assert(std::is_pointer_v<T> || std::is_same_v<T, int64_t>,
+                  "generated code passes pointers and integers of 64 bits");
+    return std::is_pointer_v<T> ? pointer : i64;
   }
 
   mlir::ModuleOp module;

@@ -20,6 +20,9 @@ namespace poplar {
 /// The op that holds a planned program's memory; null if it is not planned.
 exec::ArenaOp getArena(mlir::ModuleOp program);
 
+/// Name of the function that --lower-program makes of a step or a turn.
+std::string getStepName(llvm::StringRef function);
+
 /// peak_bytes of rank `rank` of a planned program with a micro-batch of
 /// `batch`; INT64_MAX if there are more.
 int64_t getPeakBytes(mlir::ModuleOp program, int64_t rank, int64_t batch);

@@ -58,9 +58,46 @@ int32_t getPoplarType(mlir::Type elementType);
 
 #define GET_TYPEDEF_CLASSES
 #include "Poplar/Dialect/Exec/ExecTypes.h.inc"
+#define GET_ATTRDEF_CLASSES
+#include "Poplar/Dialect/Exec/ExecAttrs.h.inc"
 
 #include "Poplar/Dialect/Exec/ExecInterfaces.h.inc"
 #define GET_OP_CLASSES
 #include "Poplar/Dialect/Exec/ExecOps.h.inc"
+
+namespace poplar::exec {
+
+struct ABIStruct;
+
+/// Makes a record, field by field. Ends the process for a field that the struct
+/// does not have or that does not hold such a value: an error of the compiler.
+class RecordBuilder {
+public:
+  RecordBuilder(mlir::MLIRContext *context, llvm::StringRef type);
+
+  RecordBuilder &set(llvm::StringRef field, mlir::Attribute value);
+  /// An integer, in the field's width.
+  RecordBuilder &set(llvm::StringRef field, int64_t value);
+  RecordBuilder &setNumber(llvm::StringRef field, double value);
+  RecordBuilder &setText(llvm::StringRef field, llvm::StringRef value);
+  /// Integers, of the width of the field's elements.
+  RecordBuilder &setList(llvm::StringRef field, llvm::ArrayRef<int64_t> values);
+  /// Records; null if there are none.
+  RecordBuilder &setRecords(llvm::StringRef field,
+                            llvm::ArrayRef<mlir::Attribute> records);
+  /// A function or variable of the lowered module; null for an empty name.
+  RecordBuilder &setSymbol(llvm::StringRef field, llvm::StringRef name);
+  RecordBuilder &setNull(llvm::StringRef field);
+
+  /// Fails to verify, and ends the process, if a field is missing.
+  RecordAttr get() const;
+
+private:
+  mlir::Builder builder;
+  const ABIStruct *type;
+  mlir::NamedAttrList fields;
+};
+
+} // namespace poplar::exec
 
 #endif // POPLAR_DIALECT_EXEC_EXEC_H

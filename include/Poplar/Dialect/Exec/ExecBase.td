@@ -40,10 +40,29 @@ def ExecDialect : Dialect {
     of the runtime (Runtime/ABI.h). See docs/Rationale.md, "Calls on buffers".
   }];
   let useDefaultTypePrinterParser = 1;
+  let useDefaultAttributePrinterParser = 1;
 }
 
 class Exec_Op<string mnemonic, list<Trait> traits = []>
     : Op<ExecDialect, mnemonic, traits>;
+
+def Exec_RecordAttr : AttrDef<ExecDialect, "Record"> {
+  let mnemonic = "record";
+  let summary = "A constant of a struct of Runtime/ABI.def";
+  let description = [{
+    ```mlir
+    #exec.record<"PoplarLink", {count = 4 : i64, first = 0 : i64, rank = 1 : i64}>
+    ```
+    It has every field of the struct but counts of lists (num_F), which follow
+    from the lists. Integers and floats have the field's width. A string stands
+    for a text, a dense array for integers, a record or an array of records for a
+    pointer to structs, a symbol for a function. `unit` is a null pointer.
+  }];
+  let parameters = (ins "::mlir::StringAttr":$type,
+                        "::mlir::DictionaryAttr":$fields);
+  let assemblyFormat = "`<` $type `,` $fields `>`";
+  let genVerifyDecl = 1;
+}
 
 def Exec_Buffer : MemRefOf<[AnyType]>;
 def Exec_Bytes : ConfinedAttr<I64Attr, [IntNonNegative]>;

@@ -234,6 +234,31 @@ def Exec_GPUKernelOp : Exec_Op<"gpu_kernel", [HasParent<"::mlir::ModuleOp">]> {
 }
 
 //===----------------------------------------------------------------------===//
+// Tables
+//===----------------------------------------------------------------------===//
+
+def Exec_ProgramOp : Exec_Op<"program", [HasParent<"::mlir::ModuleOp">]> {
+  let summary = "What the runtime has to know of the program";
+  let description = [{
+    ```mlir
+    exec.program #exec.record<"PoplarProgram", {
+      infer = @infer.step, stage = 2 : i64, train = @train.step, ...}>
+    ```
+    The constant `poplar_program` of the executable (Runtime/ABI.def).
+    `--describe-program` makes it of the module's plan, buckets, parameters and
+    functions, `--lower-program` adds the lists of products, and the translation to
+    LLVM IR writes it.
+  }];
+  let arguments = (ins Exec_RecordAttr:$table);
+  let assemblyFormat = "$table attr-dict";
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// Replaces the value of a field of the table.
+    void setField(llvm::StringRef field, mlir::Attribute value);
+  }];
+}
+
+//===----------------------------------------------------------------------===//
 // Functions
 //===----------------------------------------------------------------------===//
 

@@ -1,0 +1,77 @@
+//===- ABIStructs.h - Fields of the tables in Runtime/ABI.def ---*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Describes the structs of Runtime/ABI.def, so that #exec.record can be
+// verified and translated field by field. Nothing is written twice: names,
+// places and types come from the structs themselves.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_DIALECT_EXEC_ABISTRUCTS_H
+#define POPLAR_DIALECT_EXEC_ABISTRUCTS_H
+
+#include "Poplar/Runtime/ABI.h"
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/StringRef.h"
+#include <cstddef>
+#include <type_traits>
+
+namespace poplar::exec {
+
+/// What a field holds, and which attribute stands for it. A pointer may be
+/// null, for which a unit attribute stands.
+enum class ABIKind {
+  /// int32_t, int64_t, unsigned or not: an integer of that width.
+  Integer,
+  /// double: a float of 64 bits.
+  Number,
+  /// const char *: a string. const void *: the bytes of a string.
+  Text,
+  Bytes,
+  /// A function, or a list that lowering makes: a symbol.
+  Symbol,
+  /// Integers inside the struct, `count` of them: a dense array.
+  Array,
+  /// A pointer to integers: a dense array. An empty one is null.
+  Integers,
+  /// A pointer to structs: a record, or an array of records. An empty one is
+  /// null.
+  Records,
+};
+
+struct ABIStruct;
+
+struct ABIField {
+  llvm::StringLiteral name;
+  size_t offset, size;
+  ABIKind kind;
+  /// Bytes of an integer: the field itself, an element of an array, or what a
+  /// pointer points to.
+  size_t width;
+  size_t count;
+  /// What Records are of, null in others.
+  const ABIStruct *pointee;
+  /// The number of elements of the next field, from which it follows.
+  bool isCount;
+};
+
+struct ABIStruct {
+  llvm::StringLiteral name;
+  size_t size;
+  llvm::ArrayRef<ABIField> fields;
+
+  /// Null if there is no such field.
+  const ABIField *find(llvm::StringRef field) const;
+};
+
+/// Null if there is no such struct.
+const ABIStruct *findABIStruct(llvm::StringRef name);
+
+} // namespace poplar::exec
+
+#endif // POPLAR_DIALECT_EXEC_ABISTRUCTS_H
