@@ -139,7 +139,7 @@ void Remedies::addRecompute() {
 }
 
 void Remedies::addPipelines() {
-  auto function = module.lookupSymbol<func::FuncOp>("model");
+  auto function = nn::findEntry<func::FuncOp>(module, nn::Entry::Model);
   if (!function || function.isExternal() || cluster.ranks.size() < 2)
     return;
   FailureOr<HybridModel> units = getHybridModel(module, cluster);
@@ -205,11 +205,9 @@ std::vector<std::string> Remedies::run(bool triesPipelines) {
   return std::move(remedies);
 }
 
-std::vector<std::string> poplar::findModelRemedies(ModuleOp module,
-                                                   const ClusterView &cluster,
-                                                   const ModelFacts &model,
-                                                   const BatchPolicy &policy,
-                                                   const PlanChoices &choices,
-                                                   bool triesPipelines) {
+std::vector<std::string>
+poplar::findModelRemedies(ModuleOp module, const ClusterView &cluster,
+                          const ModelFacts &model, const BatchPolicy &policy,
+                          const PlanChoices &choices, bool triesPipelines) {
   return Remedies(module, cluster, model, policy, choices).run(triesPipelines);
 }

@@ -267,7 +267,7 @@ ModelBuilder::ModelBuilder(MLIRContext &context, StringRef file, int64_t seqLen,
   SmallVector<Type> inputs = {ids, ids, keys};
   if (isPacked)
     inputs.push_back(ids);
-  model = func::FuncOp::create(builder, location, "model",
+  model = func::FuncOp::create(builder, location, nn::getName(nn::Entry::Model),
                                builder.getFunctionType(inputs, {loss}));
   builder.setInsertionPointToStart(model.addEntryBlock());
 }

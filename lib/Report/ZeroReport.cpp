@@ -48,7 +48,7 @@ public:
   void runOnOperation() override;
 
 private:
-  Traffic getTraffic(ModuleOp program, StringRef function, int64_t rank);
+  Traffic getTraffic(ModuleOp program, nn::Entry entry, int64_t rank);
   llvm::json::Object reportRank(ModuleOp program, zero::RankOp rank,
                                 int64_t index);
 };
@@ -57,10 +57,10 @@ private:
 
 /// What rank `rank` receives in the collectives of a function: shards of others
 /// to gather, contributions of others to its own shard to reduce.
-Traffic ZeroReportPass::getTraffic(ModuleOp program, StringRef name,
+Traffic ZeroReportPass::getTraffic(ModuleOp program, nn::Entry entry,
                                    int64_t rank) {
   Traffic traffic;
-  auto function = program.lookupSymbol<func::FuncOp>(name);
+  auto function = nn::findEntry<func::FuncOp>(program, entry);
   if (!function)
     return traffic;
   function.walk([&](zero::CollectiveOpInterface op) {
@@ -86,12 +86,13 @@ Traffic ZeroReportPass::getTraffic(ModuleOp program, StringRef name,
 
 llvm::json::Object
 ZeroReportPass::reportRank(ModuleOp program, zero::RankOp rank, int64_t index) {
-  bool hasLast =
-      static_cast<bool>(program.lookupSymbol<func::FuncOp>("train_last"));
+  bool hasLast = static_cast<bool>(
+      nn::findEntry<func::FuncOp>(program, nn::Entry::TrainLast));
   Traffic iteration;
-  iteration.add(getTraffic(program, "train", index), rank.getSteps() - hasLast);
-  iteration.add(getTraffic(program, "train_last", index), 1);
-  iteration.add(getTraffic(program, "update", index), 1);
+  iteration.add(getTraffic(program, nn::Entry::Train, index),
+                rank.getSteps() - hasLast);
+  iteration.add(getTraffic(program, nn::Entry::TrainLast, index), 1);
+  iteration.add(getTraffic(program, nn::Entry::Update, index), 1);
 
   llvm::json::Object object{{"rank", index},
                             {"device_type", rank.getDeviceType()},

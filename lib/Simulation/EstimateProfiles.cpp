@@ -224,7 +224,7 @@ LogicalResult EstimateProfilesPass::estimate(int type) {
 
 void EstimateProfilesPass::runOnOperation() {
   ModuleOp module = getOperation();
-  auto model = module.lookupSymbol<func::FuncOp>("model");
+  auto model = nn::findEntry<func::FuncOp>(module, nn::Entry::Model);
   if (!model || model.isExternal()) {
     module.emitError("has no function @model whose steps to estimate");
     return signalPassFailure();

@@ -112,7 +112,8 @@ static LogicalResult readSharedElements(ModuleOp module, int degree,
   OwningOpRef<ModuleOp> trial = module.clone();
   SmallVector<int64_t> parts(degree, 1);
   ModelSharding sharding(*trial, parts, /*position=*/0);
-  auto units = ModelUnits::get(module.lookupSymbol<func::FuncOp>("model"));
+  auto units =
+      ModelUnits::get(nn::findEntry<func::FuncOp>(module, nn::Entry::Model));
   if (failed(units) || failed(sharding.run()))
     return failure();
   SymbolTable symbols(module);
@@ -206,8 +207,8 @@ static HybridModel::Variant readProgram(const ShortProgram &made,
   variant.units.resize(units + 2);
   variant.scratchBytes = getArena(*made.buffers).getScratchBytes();
   bool isBehind = false, isAgain = false;
-  for (auto call :
-       program.lookupSymbol<func::FuncOp>("train").getOps<func::CallOp>()) {
+  for (auto call : nn::findEntry<func::FuncOp>(program, nn::Entry::Train)
+                       .getOps<func::CallOp>()) {
     StringRef name = call.getCallee();
     bool isForward = name.consume_back(".forward");
     if (!isForward)
@@ -280,7 +281,7 @@ static int findFirstAlike(const ClusterView &cluster,
 
 FailureOr<HybridModel> poplar::getHybridModel(ModuleOp module,
                                               const ClusterView &cluster) {
-  auto model = module.lookupSymbol<func::FuncOp>("model");
+  auto model = nn::findEntry<func::FuncOp>(module, nn::Entry::Model);
   if (!model || model.isExternal())
     return module.emitError("has no function @model to cut into stages");
   SmallVector<func::CallOp> run = findLongestRun(model);

@@ -379,7 +379,7 @@ FailureOr<Phase> PhaseBuilder::makeUpdate(ModuleOp program,
   double all = 0;
   for (auto bucket : program.getOps<zero::BucketOp>())
     all += own(bucket);
-  return make(program, "update", [&](Operation *op) {
+  return make(program, nn::getName(nn::Entry::Update), [&](Operation *op) {
     double bytes = 0;
     if (isa<zero::NormOp>(op))
       bytes = OptimizerBytes::norm * all;

@@ -45,7 +45,7 @@ private:
   void formClasses();
   LogicalResult addClass(const PlanSimulation::RankClass &members);
 
-  FailureOr<Phase> makeTrain(Program &program, StringRef name, int64_t batch,
+  FailureOr<Phase> makeTrain(Program &program, nn::Entry entry, int64_t batch,
                              int64_t rank);
   double getOwnElements(zero::BucketOp bucket, ArrayRef<int64_t> members);
 
@@ -175,14 +175,15 @@ PlanSimulationBuilder::addClass(const PlanSimulation::RankClass &members) {
   int64_t rank = members.ranks.front();
   Program &program = programs.at(members.deviceType);
   // Stages 0 and 1 have a function for the last micro-step.
-  StringRef last = "train_last";
-  if (!program.module.lookupSymbol<func::FuncOp>(last))
-    last = "train";
+  nn::Entry last = nn::Entry::TrainLast;
+  if (!nn::findEntry<func::FuncOp>(program.module, last))
+    last = nn::Entry::Train;
   auto own = [&](zero::BucketOp bucket) {
     return getOwnElements(bucket, members.ranks);
   };
   const RankShare &share = members.share;
-  FailureOr<Phase> step = makeTrain(program, "train", share.microBatch, rank),
+  FailureOr<Phase> step = makeTrain(program, nn::Entry::Train, share.microBatch,
+                                    rank),
                    lastStep = makeTrain(program, last, share.last, rank),
                    update = phases->makeUpdate(program.module,
                                                program.secondsPerByte, own);
@@ -204,8 +205,8 @@ PlanSimulationBuilder::addClass(const PlanSimulation::RankClass &members) {
 //===----------------------------------------------------------------------===//
 
 FailureOr<Phase> PlanSimulationBuilder::makeTrain(Program &program,
-                                                  StringRef name, int64_t batch,
-                                                  int64_t rank) {
+                                                  nn::Entry entry,
+                                                  int64_t batch, int64_t rank) {
   if (batch > program.curve.largest())
     return where(rank)
            << "has a micro-batch of " << batch << ", but the profile of '"
@@ -213,7 +214,8 @@ FailureOr<Phase> PlanSimulationBuilder::makeTrain(Program &program,
            << " ends at " << program.curve.largest()
            << "; measure larger ones with poplar profile --max-batch " << batch;
   double perWork = 0;
-  if (auto function = program.module.lookupSymbol<func::FuncOp>(name);
+  if (auto function =
+          program.module.lookupSymbol<func::FuncOp>(nn::getName(entry));
       function && batch > 0) {
     double work = 0;
     for (Operation &op : function.front())
@@ -223,7 +225,7 @@ FailureOr<Phase> PlanSimulationBuilder::makeTrain(Program &program,
                                   "the time of a step could be spread");
     perWork = program.curve.seconds(batch) / work;
   }
-  return phases->make(program.module, name, [&](Operation *op) {
+  return phases->make(program.module, nn::getName(entry), [&](Operation *op) {
     return batch ? program.costs->getWork(op, batch) * perWork : 0;
   });
 }

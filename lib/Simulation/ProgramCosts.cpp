@@ -67,7 +67,7 @@ static OwningOpRef<ModuleOp> shorten(ModuleOp module, int64_t units,
   OpBuilder builder = OpBuilder::atBlockEnd(shorter->getBody());
   for (auto function : module.getOps<func::FuncOp>())
     builder.clone(*function);
-  auto model = shorter->lookupSymbol<func::FuncOp>("model");
+  auto model = nn::findEntry<func::FuncOp>(*shorter, nn::Entry::Model);
   SmallVector<func::CallOp> run = findLongestRun(model);
   while (static_cast<int64_t>(run.size()) > units) {
     func::CallOp last = run.pop_back_val();
@@ -99,7 +99,8 @@ static LogicalResult run(ModuleOp module,
 /// all of its units.
 static LogicalResult shareUnits(OwningOpRef<ModuleOp> &model, ModuleOp source,
                                 const ProgramChoice &choice, int sharers) {
-  auto units = ModelUnits::get(model->lookupSymbol<func::FuncOp>("model"));
+  auto units =
+      ModelUnits::get(nn::findEntry<func::FuncOp>(*model, nn::Entry::Model));
   if (failed(units))
     return failure();
   zero::getProgram(*model).erase();
@@ -293,7 +294,7 @@ static FailureOr<Measured> measure(ModuleOp module, int64_t units,
   ModuleOp tensors = *program->tensors;
   exec::ArenaOp arena = getArena(*program->buffers);
   return Measured{
-      countOps(tensors, tensors.lookupSymbol<func::FuncOp>("train")),
+      countOps(tensors, nn::findEntry<func::FuncOp>(tensors, nn::Entry::Train)),
       int64_t(arena.getPerSample()), int64_t(arena.getScratchBytes())};
 }
 
@@ -309,7 +310,7 @@ static void extrapolate(Measured &more, const Measured &less, int64_t count) {
 
 FailureOr<ProgramCosts> poplar::getProgramCosts(ModuleOp module,
                                                 const ProgramChoice &choice) {
-  auto model = module.lookupSymbol<func::FuncOp>("model");
+  auto model = nn::findEntry<func::FuncOp>(module, nn::Entry::Model);
   int64_t units = findLongestRun(model).size();
   FailureOr<Measured> measured =
       measure(module, std::min(units, fewUnits + 1), choice);

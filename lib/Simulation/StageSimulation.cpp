@@ -245,10 +245,10 @@ StageSimulationBuilder::makeTurn(size_t index, const Turn &turn, bool isLast) {
   int64_t batch =
       turn.microBatch + 1 == share.steps ? share.last : share.microBatch;
   zero::ProgramInfo info = zero::ProgramInfo::get(program.module);
-  std::string name =
-      info.getTurnName(turn.isBackward ? "backward" : "forward", turn.chunk);
+  std::string name = info.getTurnName(
+      turn.isBackward ? nn::Entry::Backward : nn::Entry::Forward, turn.chunk);
   // Where nothing is reduced in the last turn alone, it is like the others.
-  if (std::string last = info.getTurnName("backward_last", turn.chunk);
+  if (std::string last = info.getTurnName(nn::Entry::BackwardLast, turn.chunk);
       turn.isBackward && isLast &&
       program.module.lookupSymbol<func::FuncOp>(last))
     name = last;
@@ -294,9 +294,11 @@ StageSimulationBuilder::addSteps(size_t index,
                                  SimulationProblem::RankClass &rankClass) {
   const RankShare &share = result.classes[index].share;
   ModuleOp module = getProgram(index).module;
-  bool hasLast = module.lookupSymbol<func::FuncOp>("train_last") != nullptr;
+  bool hasLast =
+      nn::findEntry<func::FuncOp>(module, nn::Entry::TrainLast) != nullptr;
   for (bool isLast : {false, true}) {
-    StringRef name = isLast && hasLast ? "train_last" : "train";
+    StringRef name = nn::getName(isLast && hasLast ? nn::Entry::TrainLast
+                                                   : nn::Entry::Train);
     int64_t batch = isLast ? share.last : share.microBatch;
     auto seconds = getSeconds(index, name, /*chunk=*/0, batch);
     if (failed(seconds))

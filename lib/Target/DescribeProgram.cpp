@@ -145,11 +145,11 @@ public:
 
 private:
   RecordBuilder make(StringRef type) { return RecordBuilder(context, type); }
-  exec::FunctionOp findFunction(StringRef pass, int64_t chunk) {
+  exec::FunctionOp findFunction(nn::Entry pass, int64_t chunk) {
     return module.lookupSymbol<exec::FunctionOp>(info.getTurnName(pass, chunk));
   }
   /// The name of a function that may not exist; else empty.
-  std::string nameFunction(StringRef pass, int64_t chunk) {
+  std::string nameFunction(nn::Entry pass, int64_t chunk) {
     exec::FunctionOp function = findFunction(pass, chunk);
     return function ? function.getSymName().str() : std::string();
   }
@@ -161,7 +161,7 @@ private:
                             int64_t elements);
   RecordAttr describeParameter(nn::ParameterOp parameter, int64_t bucket,
                                int64_t offset);
-  Attribute describeDecoding(StringRef pass);
+  Attribute describeDecoding(nn::Entry pass);
   Attribute describePipeline();
   SmallVector<Attribute> describeLinks(ArrayRef<Link> links);
   SmallVector<Attribute> describeRanks();
@@ -196,7 +196,7 @@ static int64_t getWireType(StringRef wire) {
 
 /// Fewer than the vocabulary where ranks share units.
 int64_t ProgramDescriber::countLogitsColumns() {
-  exec::FunctionOp infer = findFunction("infer", info.numChunks - 1);
+  exec::FunctionOp infer = findFunction(nn::Entry::Infer, info.numChunks - 1);
   if (!info.sharesUnits() || !infer || !infer.getResultType())
     return cast<IntegerAttr>(facts.get("vocab_size")).getInt();
   return cast<MemRefType>(*infer.getResultType()).getShape().back();
@@ -260,7 +260,7 @@ RecordAttr ProgramDescriber::describeModel() {
 
 /// A function of --nn-add-decoding; null if there is none. Logits are the last
 /// chunk's.
-Attribute ProgramDescriber::describeDecoding(StringRef pass) {
+Attribute ProgramDescriber::describeDecoding(nn::Entry pass) {
   exec::FunctionOp step = findFunction(pass, info.numChunks - 1);
   if (!step)
     return UnitAttr::get(context);
@@ -282,10 +282,10 @@ LogicalResult ProgramDescriber::describeSteps(RecordBuilder &program) {
   int64_t chunk = info.numChunks - 1;
   int64_t trainLoss = -1, evaluateLoss = -1, logits = -1, logitsType = 0;
   ArrayRef<int64_t> inputs;
-  StringRef train = splits ? "forward" : "train",
-            takesInputs = splits ? "backward" : "train";
-  for (StringRef pass :
-       {train, takesInputs, StringRef("evaluate"), StringRef("infer")}) {
+  nn::Entry train = splits ? nn::Entry::Forward : nn::Entry::Train,
+            takesInputs = splits ? nn::Entry::Backward : nn::Entry::Train;
+  for (nn::Entry pass :
+       {train, takesInputs, nn::Entry::Evaluate, nn::Entry::Infer}) {
     exec::FunctionOp step = findFunction(pass, chunk);
     if (!step)
       return module.emitError("has no function @")
@@ -297,9 +297,9 @@ LogicalResult ProgramDescriber::describeSteps(RecordBuilder &program) {
     int64_t result = *step.getResult();
     if (pass == train) {
       trainLoss = result;
-    } else if (pass == "evaluate") {
+    } else if (pass == nn::Entry::Evaluate) {
       evaluateLoss = result;
-    } else if (pass == "infer") {
+    } else if (pass == nn::Entry::Infer) {
       logits = result;
       logitsType =
           exec::getPoplarType(getElementTypeOrSelf(*step.getResultType()));
@@ -312,10 +312,14 @@ LogicalResult ProgramDescriber::describeSteps(RecordBuilder &program) {
            << info.getTurnName(takesInputs, chunk)
            << " has to take ids, targets, keys"
            << (isPacked ? ", positions" : "") << " and dloss";
-  if (!module.lookupSymbol<exec::FunctionOp>("update"))
+  if (!nn::findEntry<exec::FunctionOp>(module, nn::Entry::Update))
     return module.emitError("has no function @update: run --zero-materialize "
                             "first");
-  auto last = module.lookupSymbol<exec::FunctionOp>("train_last");
+  auto last = nn::findEntry<exec::FunctionOp>(module, nn::Entry::TrainLast);
+  // A pipeline stage has turns of its chunks instead.
+  auto step = [&](nn::Entry entry) {
+    return splits ? StringRef() : nn::getName(entry);
+  };
   program.set("ids", inputs[0])
       .set("targets", inputs[1])
       .set("keys", inputs[2])
@@ -327,15 +331,14 @@ LogicalResult ProgramDescriber::describeSteps(RecordBuilder &program) {
       .set("evaluate_loss", evaluateLoss)
       .set("logits", logits)
       .set("logits_type", logitsType)
-      .set("decode", describeDecoding("decode"))
-      .set("prefill", describeDecoding("prefill"))
-      .setSymbol("update", "update")
-      .setSymbol("train", splits ? "" : "train")
-      .setSymbol("train_last", splits ? ""
-                               : last ? "train_last"
-                                      : "train")
-      .setSymbol("evaluate", splits ? "" : "evaluate")
-      .setSymbol("infer", splits ? "" : "infer");
+      .set("decode", describeDecoding(nn::Entry::Decode))
+      .set("prefill", describeDecoding(nn::Entry::Prefill))
+      .setSymbol("update", nn::getName(nn::Entry::Update))
+      .setSymbol("train", step(nn::Entry::Train))
+      .setSymbol("train_last",
+                 step(last ? nn::Entry::TrainLast : nn::Entry::Train))
+      .setSymbol("evaluate", step(nn::Entry::Evaluate))
+      .setSymbol("infer", step(nn::Entry::Infer));
 
   auto optimizers = module.getOps<exec::OptimizerOp>();
   if (optimizers.empty())
@@ -353,9 +356,9 @@ Attribute ProgramDescriber::describePipeline() {
   SmallVector<Attribute> chunks;
   for (auto chunk : module.getOps<exec::ChunkOp>()) {
     auto index = int64_t(chunk.getIndex());
-    auto name = [&](StringRef pass) { return nameFunction(pass, index); };
+    auto name = [&](nn::Entry pass) { return nameFunction(pass, index); };
     // Where nothing is reduced in the last turn alone, it is like the others.
-    std::string last = name("backward_last");
+    std::string last = name(nn::Entry::BackwardLast);
     chunks.push_back(
         make("PoplarChunk")
             .set("slot_bytes", chunk.getSlotBytes())
@@ -366,13 +369,14 @@ Attribute ProgramDescriber::describePipeline() {
                       int64_t(chunk.getGradientInBytes()),
                       int64_t(chunk.getGradientOutBytes())})
             .set("keeps_sent", chunk.getKeepsSent())
-            .setSymbol("forward", name("forward"))
-            .setSymbol("backward", name("backward"))
-            .setSymbol("backward_last", last.empty() ? name("backward") : last)
-            .setSymbol("evaluate", name("evaluate"))
-            .setSymbol("infer", name("infer"))
-            .setSymbol("decode", name("decode"))
-            .setSymbol("prefill", name("prefill"))
+            .setSymbol("forward", name(nn::Entry::Forward))
+            .setSymbol("backward", name(nn::Entry::Backward))
+            .setSymbol("backward_last",
+                       last.empty() ? name(nn::Entry::Backward) : last)
+            .setSymbol("evaluate", name(nn::Entry::Evaluate))
+            .setSymbol("infer", name(nn::Entry::Infer))
+            .setSymbol("decode", name(nn::Entry::Decode))
+            .setSymbol("prefill", name(nn::Entry::Prefill))
             .get());
   }
   return make("PoplarPipeline")

@@ -123,7 +123,7 @@ void poplar::chooseScheduleOptions(ModuleOp program, ScheduleOptions &options) {
 static bool canDecode(ModuleOp module) {
   auto programs = module.getOps<ModuleOp>();
   return !programs.empty() && llvm::none_of(programs, [](ModuleOp program) {
-    return findUndecodable(program, "model");
+    return findUndecodable(program, nn::Entry::Model);
   });
 }
 

@@ -317,7 +317,7 @@ LogicalResult PlanMemoryPass::placeResiduals(ArrayRef<func::FuncOp> turns,
                                              int64_t chunk, int64_t &end) {
   zero::ProgramInfo info = zero::ProgramInfo::get(getOperation());
   auto forward = getOperation().lookupSymbol<func::FuncOp>(
-      info.getTurnName("forward", chunk));
+      info.getTurnName(nn::Entry::Forward, chunk));
   if (!forward || !forward->hasAttr(zero::kTurnAttr))
     return success();
   const SmallVector<int64_t> &inputs = places.inputs[forward];

@@ -255,7 +255,7 @@ LogicalResult ModelVerifier::verifyCalls(func::FuncOp model) {
       function.walk([&](ModelFactsOpInterface op) {
         layersOf[name] += op.isOncePerLayer();
       });
-  int64_t layers = layersOf.lookup("model");
+  int64_t layers = layersOf.lookup(getName(Entry::Model));
   for (auto call : model.getOps<func::CallOp>()) {
     if (!call.getCalleeAttr())
       return success(); // an error of the op itself
@@ -277,7 +277,8 @@ LogicalResult ModelVerifier::verify() {
     return success();
   func::FuncOp model;
   for (auto function : module.getOps<func::FuncOp>())
-    if (auto name = function.getSymNameAttr(); name && name == "model")
+    if (auto name = function.getSymNameAttr();
+        name && name == getName(Entry::Model))
       model = function;
   if (!model || model.isExternal() ||
       llvm::any_of(model.getOps(), [](auto &op) {

@@ -159,7 +159,7 @@ ModelFacts zero::getModelFacts(ModuleOp module) {
       if (!parameter.getFrozen())
         model.someTrained->elements +=
             cast<RankedTensorType>(parameter.getType()).getNumElements();
-  auto function = module.lookupSymbol<func::FuncOp>("model");
+  auto function = nn::findEntry<func::FuncOp>(module, nn::Entry::Model);
   if (model.buckets > 0 && function && !function.isExternal())
     counter.run(function);
   else // of which nothing is known but the sizes

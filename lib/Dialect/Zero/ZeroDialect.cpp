@@ -211,8 +211,9 @@ std::string zero::getProgramName(PlanOp plan, int64_t rank) {
   return info.getProgramName();
 }
 
-std::string ProgramInfo::getTurnName(StringRef pass, int64_t chunk) const {
-  return pass.str() + (numChunks > 1 ? ".chunk" + std::to_string(chunk) : "");
+std::string ProgramInfo::getTurnName(nn::Entry pass, int64_t chunk) const {
+  return nn::getName(pass).str() +
+         (numChunks > 1 ? ".chunk" + std::to_string(chunk) : "");
 }
 
 int64_t ProgramInfo::getOwnChunk(MessageKind kind, bool sends,

@@ -50,7 +50,7 @@ public:
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    auto model = module.lookupSymbol<func::FuncOp>("model");
+    auto model = nn::findEntry<func::FuncOp>(module, nn::Entry::Model);
     if (!model) {
       module.emitError("has no function @model");
       return signalPassFailure();

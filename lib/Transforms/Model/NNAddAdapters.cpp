@@ -344,7 +344,7 @@ void NNAddAdaptersPass::runOnOperation() {
   numbers.clear();
   layers.clear();
   chosen.clear();
-  model = table.lookup<func::FuncOp>("model");
+  model = nn::findEntry<func::FuncOp>(table, nn::Entry::Model);
   if (!model || model.isExternal() || model.getNumArguments() <= nn::kKeys) {
     module.emitError(
         "has no function @model of ids, targets and keys to adapt");

@@ -66,9 +66,9 @@ static Operation *findUndecodable(func::FuncOp function, SymbolTable &symbols,
   return nullptr;
 }
 
-Operation *poplar::findUndecodable(ModuleOp module, StringRef name) {
+Operation *poplar::findUndecodable(ModuleOp module, nn::Entry entry) {
   SymbolTable symbols(module);
-  auto function = symbols.lookup<func::FuncOp>(name);
+  auto function = nn::findEntry<func::FuncOp>(symbols, entry);
   return function ? ::findUndecodable(function, symbols) : nullptr;
 }
 
@@ -87,10 +87,10 @@ struct DecodedUnit {
 /// Makes one of the functions.
 class FunctionBuilder {
 public:
-  FunctionBuilder(ModuleOp module, SymbolTable &symbols, StringRef name,
+  FunctionBuilder(ModuleOp module, SymbolTable &symbols, nn::Entry entry,
                   int64_t tokens, int64_t length)
-      : module(module), symbols(symbols), name(name), tokens(tokens),
-        length(length) {
+      : module(module), symbols(symbols), name(nn::getName(entry)),
+        tokens(tokens), length(length) {
     zero::ProgramInfo info = zero::ProgramInfo::get(module);
     if (!info.sharesUnits())
       return;
@@ -323,20 +323,20 @@ public:
       return signalPassFailure();
     }
     SymbolTable symbols(module);
-    auto infer = symbols.lookup<func::FuncOp>("infer");
+    auto infer = nn::findEntry<func::FuncOp>(symbols, nn::Entry::Infer);
     unsigned inputs = nn::isPacked(module) ? nn::kPositions + 1 : 1;
     if (!infer || infer.isExternal() || infer.getNumArguments() != inputs) {
       module.emitError("has no function @infer of ids: run --nn-differentiate "
                        "first");
       return signalPassFailure();
     }
-    for (StringRef name : {"decode", "prefill"})
-      if (Operation *other = symbols.lookup(name)) {
+    for (nn::Entry entry : {nn::Entry::Decode, nn::Entry::Prefill})
+      if (Operation *other = symbols.lookup(nn::getName(entry))) {
         other->emitOpError("is in the way: @")
-            << name << " is a function that this pass makes";
+            << nn::getName(entry) << " is a function that this pass makes";
         return signalPassFailure();
       }
-    if (Operation *op = findUndecodable(module, "infer")) {
+    if (Operation *op = findUndecodable(module, nn::Entry::Infer)) {
       op->emitRemark("needs whole sequences: sampling has no caches");
       return;
     }
@@ -349,9 +349,9 @@ public:
       return signalPassFailure();
     }
     int64_t length = ids.getDimSize(1);
-    FunctionBuilder(module, symbols, "decode", 1, length).build(infer);
-    FunctionBuilder(module, symbols, "prefill", countTokensOfChunk(length),
-                    length)
+    FunctionBuilder(module, symbols, nn::Entry::Decode, 1, length).build(infer);
+    FunctionBuilder(module, symbols, nn::Entry::Prefill,
+                    countTokensOfChunk(length), length)
         .build(infer);
   }
 };

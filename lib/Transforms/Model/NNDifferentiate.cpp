@@ -123,15 +123,16 @@ private:
              << recompute
              << "', expected keep, recompute-attention or recompute-unit";
     SymbolTable symbols(module);
-    auto model = symbols.lookup<func::FuncOp>("model");
+    auto model = nn::findEntry<func::FuncOp>(symbols, nn::Entry::Model);
     if (!model || model.isExternal())
       return module.emitError("expected a function @model to differentiate");
     if (failed(checkModel(model)))
       return failure();
-    for (StringRef name : {"train", "evaluate", "infer"})
-      if (Operation *other = symbols.lookup(name))
+    for (nn::Entry entry :
+         {nn::Entry::Train, nn::Entry::Evaluate, nn::Entry::Infer})
+      if (Operation *other = symbols.lookup(nn::getName(entry)))
         return other->emitOpError("is in the way: @")
-               << name << " is a function that this pass makes";
+               << nn::getName(entry) << " is a function that this pass makes";
 
     DifferentiatedUnits units;
     for (func::CallOp call : model.getOps<func::CallOp>()) {

@@ -80,7 +80,7 @@ void NNQuantizeFrozenPass::runOnOperation() {
         << format << "' of frozen weights (known: nf4, nf4_double, int8)";
     return signalPassFailure();
   }
-  auto model = symbols.lookup<func::FuncOp>("model");
+  auto model = nn::findEntry<func::FuncOp>(symbols, nn::Entry::Model);
   if (!model || model.isExternal()) {
     module.emitError("has no function @model whose weights could be quantised");
     return signalPassFailure();

@@ -175,7 +175,7 @@ LogicalResult TrainBuilder::build() {
   llvm::append_range(inputs, outputs);
   Location loc = model.getLoc();
   OwningOpRef<func::FuncOp> train = func::FuncOp::create(
-      loc, "train", builder.getFunctionType(inputs, outputs));
+      loc, getName(Entry::Train), builder.getFunctionType(inputs, outputs));
   Block *block = train->addEntryBlock();
   mapping.map(model.getArguments(),
               train->getArguments().take_front(type.getNumInputs()));
@@ -273,13 +273,13 @@ FailureOr<InferenceUnits::Unit> InferenceUnits::get(func::FuncOp unit) {
 
 /// Adds a function that computes `wanted`, a value of @model, from its first
 /// `numInputs` arguments; or, if it is null, what @model sends.
-static LogicalResult buildInference(func::FuncOp model, StringRef name,
+static LogicalResult buildInference(func::FuncOp model, Entry entry,
                                     Value wanted, unsigned numInputs,
                                     SymbolTable &symbols,
                                     InferenceUnits &units) {
   OpBuilder builder(model.getContext());
   OwningOpRef<func::FuncOp> function = func::FuncOp::create(
-      model.getLoc(), name,
+      model.getLoc(), getName(entry),
       builder.getFunctionType(
           model.getFunctionType().getInputs().take_front(numInputs),
           wanted ? TypeRange(wanted.getType()) : TypeRange()));
@@ -318,8 +318,8 @@ static LogicalResult buildInference(func::FuncOp model, StringRef name,
       if (auto argument = dyn_cast<BlockArgument>(operand))
         if (needed.contains(argument) && argument.getArgNumber() >= numInputs)
           return op->emitOpError("needs argument ")
-                 << argument.getArgNumber() << " of @model, which @" << name
-                 << " does not have";
+                 << argument.getArgNumber() << " of @model, which @"
+                 << getName(entry) << " does not have";
     auto call = dyn_cast<func::CallOp>(op);
     if (!call) {
       builder.clone(*op, mapping);
@@ -381,17 +381,17 @@ LogicalResult poplar::buildInference(func::FuncOp model, SymbolTable &symbols) {
            ofEvaluate = isPacked ? kPositions + 1 : kTargets + 1;
   Operation *end = model.front().getTerminator();
   if (end->getNumOperands() == 0) // a pipeline stage before the last
-    return failure(failed(::buildInference(model, "infer", Value(), ofInfer,
-                                           symbols, units)) ||
-                   failed(::buildInference(model, "evaluate", Value(),
+    return failure(failed(::buildInference(model, Entry::Infer, Value(),
+                                           ofInfer, symbols, units)) ||
+                   failed(::buildInference(model, Entry::Evaluate, Value(),
                                            ofEvaluate, symbols, units)));
   FailureOr<Value> logits = findLogits(model);
   if (failed(logits))
     return failure();
   // Inserted right after the model: the last one comes first.
-  if (failed(
-          ::buildInference(model, "infer", *logits, ofInfer, symbols, units)))
+  if (failed(::buildInference(model, Entry::Infer, *logits, ofInfer, symbols,
+                              units)))
     return failure();
-  return ::buildInference(model, "evaluate", end->getOperand(0), ofEvaluate,
-                          symbols, units);
+  return ::buildInference(model, Entry::Evaluate, end->getOperand(0),
+                          ofEvaluate, symbols, units);
 }

@@ -235,7 +235,7 @@ LogicalResult ModelSharding::shardCall(func::CallOp call) {
 }
 
 LogicalResult ModelSharding::run() {
-  auto model = module.lookupSymbol<func::FuncOp>("model");
+  auto model = nn::findEntry<func::FuncOp>(module, nn::Entry::Model);
   if (!model || model.isExternal() || model.getNumArguments() == 0)
     return module.emitError("has no function @model to divide among devices");
   tokens = cast<RankedTensorType>(model.getArgument(0).getType()).getDimSize(1);

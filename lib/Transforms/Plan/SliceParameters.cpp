@@ -276,7 +276,7 @@ void Slicing::divideBucket(zero::BucketOp bucket) {
 }
 
 LogicalResult Slicing::run() {
-  auto model = module.lookupSymbol<func::FuncOp>("model");
+  auto model = nn::findEntry<func::FuncOp>(module, nn::Entry::Model);
   if (!model || model.isExternal())
     return plan.emitOpError("has groups, but there is no @model to divide");
   FailureOr<ModelUnits> found = ModelUnits::get(model);

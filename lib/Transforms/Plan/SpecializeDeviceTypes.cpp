@@ -91,7 +91,7 @@ static void chooseMessages(MutableArrayRef<zero::ProgramInfo> programs) {
 /// hold it.
 static LogicalResult assignBuckets(ModuleOp module, zero::PlanOp plan) {
   SmallVector<zero::GroupOp, 0> groups = plan.getGroups();
-  auto model = module.lookupSymbol<func::FuncOp>("model");
+  auto model = nn::findEntry<func::FuncOp>(module, nn::Entry::Model);
   if (!model || model.isExternal())
     return plan.emitOpError("has groups, but there is no @model to cut");
   FailureOr<ModelUnits> units = ModelUnits::get(model);

@@ -186,7 +186,7 @@ void ZeroFormBucketsPass::runOnOperation() {
         << minBytes.getValue() << ", expected a number of bytes";
     return signalPassFailure();
   }
-  auto model = module.lookupSymbol<func::FuncOp>("model");
+  auto model = nn::findEntry<func::FuncOp>(module, nn::Entry::Model);
   if (!model || model.isExternal()) {
     module.emitError("has no function @model to take the units from");
     return signalPassFailure();

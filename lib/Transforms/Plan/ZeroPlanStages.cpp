@@ -235,7 +235,7 @@ static std::vector<std::vector<int>> takeRanks(const ClusterView &cluster,
 }
 
 LogicalResult ZeroPlanStagesPass::plan(ModuleOp module) {
-  auto model = module.lookupSymbol<func::FuncOp>("model");
+  auto model = nn::findEntry<func::FuncOp>(module, nn::Entry::Model);
   if (!model || model.isExternal())
     return module.emitError("has no function @model to cut into stages");
   if (!module.getOps<zero::PlanOp>().empty())

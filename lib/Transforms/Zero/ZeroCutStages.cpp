@@ -161,7 +161,7 @@ void ZeroCutStagesPass::addMessages(const Chunk &chunk, int64_t index,
 }
 
 LogicalResult ZeroCutStagesPass::cut(ModuleOp module) {
-  auto model = module.lookupSymbol<func::FuncOp>("model");
+  auto model = nn::findEntry<func::FuncOp>(module, nn::Entry::Model);
   auto plans = module.getOps<zero::PlanOp>();
   if (!model || model.isExternal() || plans.empty())
     return module.emitError("has no function @model, or no zero.plan, to cut "

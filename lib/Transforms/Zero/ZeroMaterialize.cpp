@@ -147,9 +147,11 @@ SmallVector<Type> ZeroMaterializePass::getTypes(zero::BucketOp bucket,
 
 /// Whether it is run for a micro-batch.
 static bool isStep(func::FuncOp function) {
-  StringRef name = function.getSymName();
-  return function->hasAttr(zero::kTurnAttr) || name == "train" ||
-         name == "evaluate" || name == "infer" ||
+  auto is = [&](nn::Entry entry) {
+    return function.getSymName() == nn::getName(entry);
+  };
+  return function->hasAttr(zero::kTurnAttr) || is(nn::Entry::Train) ||
+         is(nn::Entry::Evaluate) || is(nn::Entry::Infer) ||
          (function->hasAttr(nn::kDecodingAttr) &&
           !function->hasAttr(nn::kUnitAttr));
 }
@@ -342,8 +344,9 @@ void ZeroMaterializePass::addUpdate() {
   ModuleOp module = getOperation();
   OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
   Location loc = module.getLoc();
-  auto update = func::FuncOp::create(builder, loc, "update",
-                                     builder.getFunctionType({}, {}));
+  auto update =
+      func::FuncOp::create(builder, loc, nn::getName(nn::Entry::Update),
+                           builder.getFunctionType({}, {}));
   builder.setInsertionPointToStart(update.addEntryBlock());
   for (zero::BucketOp bucket : buckets)
     if (info.worldSize > 1 && !bucket.getFrozen() && !meetsInSteps(bucket) &&
@@ -378,19 +381,20 @@ void ZeroMaterializePass::runOnOperation() {
   bool splits = info.isPipelineStage();
   SmallVector<func::FuncOp> trains;
   for (int64_t chunk = 0; chunk < info.numChunks; ++chunk) {
-    auto train = module.lookupSymbol<func::FuncOp>(
-        splits ? info.getTurnName("backward", chunk) : "train");
+    auto train = module.lookupSymbol<func::FuncOp>(info.getTurnName(
+        splits ? nn::Entry::Backward : nn::Entry::Train, chunk));
     if (!train || train.isExternal()) {
-      module.emitError(splits ? "has no function @" +
-                                    info.getTurnName("backward", chunk) +
-                                    ": run --zero-split-turns first"
-                              : "has no function @train: run "
-                                "--nn-differentiate first");
+      module.emitError(splits
+                           ? "has no function @" +
+                                 info.getTurnName(nn::Entry::Backward, chunk) +
+                                 ": run --zero-split-turns first"
+                           : "has no function @train: run "
+                             "--nn-differentiate first");
       return signalPassFailure();
     }
     trains.push_back(train);
   }
-  if (Operation *update = module.lookupSymbol("update")) {
+  if (auto update = nn::findEntry<func::FuncOp>(module, nn::Entry::Update)) {
     update->emitError("is there already: collectives are added once");
     return signalPassFailure();
   }
@@ -414,7 +418,8 @@ void ZeroMaterializePass::runOnOperation() {
     if (meets && failed(scatterGradients(train)))
       return signalPassFailure();
     if (leaves)
-      addTrainLast(train, splits ? info.getTurnName("backward_last", chunk)
-                                 : "train_last");
+      addTrainLast(train, info.getTurnName(splits ? nn::Entry::BackwardLast
+                                                  : nn::Entry::TrainLast,
+                                           chunk));
   }
 }

@@ -57,7 +57,7 @@ private:
 /// @model reads a divided parameter as the part that the device holds, or as
 /// the parts.
 LogicalResult ZeroShardUnitsPass::takeParts(const ModelSharding &sharding) {
-  auto model = getOperation().lookupSymbol<func::FuncOp>("model");
+  auto model = nn::findEntry<func::FuncOp>(getOperation(), nn::Entry::Model);
   if (parts.empty() || !model || model.isExternal())
     return success();
   for (auto get : model.getOps<nn::GetParameterOp>())

@@ -52,17 +52,18 @@ public:
     info = zero::ProgramInfo::get(module);
     if (!info.isPipelineStage())
       return;
-    auto train = module.lookupSymbol<func::FuncOp>("train");
+    auto train = nn::findEntry<func::FuncOp>(module, nn::Entry::Train);
     if (!train || train.isExternal()) {
       module.emitError("has no function @train: run --nn-differentiate first");
       return signalPassFailure();
     }
     if (failed(splitTrain(train)))
       return signalPassFailure();
-    for (StringRef name : {"evaluate", "infer", "decode", "prefill"})
-      if (auto function = module.lookupSymbol<func::FuncOp>(name)) {
+    for (nn::Entry entry : {nn::Entry::Evaluate, nn::Entry::Infer,
+                            nn::Entry::Decode, nn::Entry::Prefill})
+      if (auto function = nn::findEntry<func::FuncOp>(module, entry)) {
         for (int64_t chunk = 0; chunk < info.numChunks; ++chunk)
-          addForward(function, name, chunk, {});
+          addForward(function, entry, chunk, {});
         function.erase();
       }
   }
@@ -75,9 +76,9 @@ private:
   FailureOr<func::FuncOp> addBackward(func::FuncOp train, int64_t chunk,
                                       const BackwardOps &backward,
                                       llvm::SetVector<Value> &residuals);
-  func::FuncOp addForward(func::FuncOp from, StringRef pass, int64_t chunk,
+  func::FuncOp addForward(func::FuncOp from, nn::Entry pass, int64_t chunk,
                           ArrayRef<Value> residuals);
-  func::FuncOp addTurn(func::FuncOp from, StringRef pass, int64_t chunk,
+  func::FuncOp addTurn(func::FuncOp from, nn::Entry pass, int64_t chunk,
                        unsigned numArguments);
   /// The chunk that a message of the group is of.
   template <typename Message> int64_t getOwnChunk(Message message) {
@@ -130,7 +131,7 @@ ZeroSplitTurnsPass::findBackward(func::FuncOp train) {
 }
 
 /// An empty function with the first arguments of another.
-func::FuncOp ZeroSplitTurnsPass::addTurn(func::FuncOp from, StringRef pass,
+func::FuncOp ZeroSplitTurnsPass::addTurn(func::FuncOp from, nn::Entry pass,
                                          int64_t chunk, unsigned numArguments) {
   OpBuilder builder(from);
   auto turn = func::FuncOp::create(
@@ -151,7 +152,7 @@ ZeroSplitTurnsPass::addBackward(func::FuncOp train, int64_t chunk,
                                 llvm::SetVector<Value> &residuals) {
   bool hasLoss = chunk + 1 == info.numChunks;
   func::FuncOp turn =
-      addTurn(train, "backward", chunk,
+      addTurn(train, nn::Entry::Backward, chunk,
               hasLoss ? train.getNumArguments() : countInputs(train));
   Block *body = &turn.front();
   OpBuilder builder = OpBuilder::atBlockEnd(body);
@@ -205,7 +206,7 @@ ZeroSplitTurnsPass::addBackward(func::FuncOp train, int64_t chunk,
 }
 
 /// What a chunk sends or, the last one, returns, and `residuals`.
-func::FuncOp ZeroSplitTurnsPass::addForward(func::FuncOp from, StringRef pass,
+func::FuncOp ZeroSplitTurnsPass::addForward(func::FuncOp from, nn::Entry pass,
                                             int64_t chunk,
                                             ArrayRef<Value> residuals) {
   func::FuncOp turn = addTurn(from, pass, chunk, countInputs(from));
@@ -279,7 +280,7 @@ LogicalResult ZeroSplitTurnsPass::splitTrain(func::FuncOp train) {
                            builder.getI64IntegerAttr(kept.size()));
       kept.push_back(residual);
     }
-    func::FuncOp forward = addForward(train, "forward", chunk, kept);
+    func::FuncOp forward = addForward(train, nn::Entry::Forward, chunk, kept);
     first = forward.getNumResults() - kept.size();
     for (size_t i = 0; i < kept.size(); ++i)
       forward.setResultAttr(first + i, zero::kResidualAttr,

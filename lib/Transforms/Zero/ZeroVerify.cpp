@@ -228,9 +228,10 @@ LogicalResult ZeroVerifyPass::verifyProgram(ModuleOp program) {
       return collectives.front()->emitOpError(
           "is inside a unit; units are what lies between collectives");
     // Ranks run @train as often as they like in these stages.
-    bool isTrain = function.getSymName() == "train" ||
-                   function.getSymName() ==
-                       info.getTurnName("backward", zero::getChunk(function));
+    bool isTrain =
+        function.getSymName() == nn::getName(nn::Entry::Train) ||
+        function.getSymName() ==
+            info.getTurnName(nn::Entry::Backward, zero::getChunk(function));
     for (zero::CollectiveOpInterface op : collectives) {
       auto bucket =
           op.getBucketName()
@@ -244,7 +245,7 @@ LogicalResult ZeroVerifyPass::verifyProgram(ModuleOp program) {
                << stage;
     }
   }
-  if (auto update = program.lookupSymbol<func::FuncOp>("update"))
+  if (auto update = nn::findEntry<func::FuncOp>(program, nn::Entry::Update))
     return verifyUpdate(program, update);
   return success();
 }

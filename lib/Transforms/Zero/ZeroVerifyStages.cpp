@@ -198,7 +198,7 @@ LogicalResult ZeroVerifyStagesPass::verifyScopes(Stage &stage) {
       op->emitOpError("is outside of the program's functions");
       return WalkResult::interrupt();
     }
-    bool isTurn = function.getSymName() != "update";
+    bool isTurn = function.getSymName() != nn::getName(nn::Entry::Update);
     auto bucket =
         op.getBucketName()
             ? symbols.lookup<zero::BucketOp>(op.getBucketName().getAttr())
@@ -239,15 +239,17 @@ static Type dropTokens(Type type) {
 /// What `from` sends to `to` in a pass through a chunk is what that receives in
 /// its own.
 static LogicalResult compareMessages(Stage &from, int64_t fromChunk, Stage &to,
-                                     int64_t toChunk, StringRef pass) {
+                                     int64_t toChunk, nn::Entry pass) {
   // Where nothing is reduced in the last turn alone, it is like the others.
   auto find = [&](Stage &stage, int64_t chunk) {
-    auto get = [&](StringRef name) {
+    auto get = [&](nn::Entry name) {
       return stage.program.lookupSymbol<func::FuncOp>(
           stage.info.getTurnName(name, chunk));
     };
     func::FuncOp function = get(pass);
-    return function || pass != "backward_last" ? function : get("backward");
+    return function || pass != nn::Entry::BackwardLast
+               ? function
+               : get(nn::Entry::Backward);
   };
   std::string name = from.info.getTurnName(pass, fromChunk);
   func::FuncOp sender = find(from, fromChunk), receiver = find(to, toChunk);
@@ -298,10 +300,12 @@ LogicalResult ZeroVerifyStagesPass::verifyMessages(Stage &stage, Stage &next) {
   // From the last group, they go on in the next chunk of the first.
   int64_t ahead = next.info.group == 0;
   for (int64_t chunk = 0; chunk + ahead < stage.info.numChunks; ++chunk) {
-    for (StringRef pass : {"forward", "evaluate", "infer", "decode", "prefill"})
+    for (nn::Entry pass :
+         {nn::Entry::Forward, nn::Entry::Evaluate, nn::Entry::Infer,
+          nn::Entry::Decode, nn::Entry::Prefill})
       if (failed(compareMessages(stage, chunk, next, chunk + ahead, pass)))
         return failure();
-    for (StringRef pass : {"backward", "backward_last"})
+    for (nn::Entry pass : {nn::Entry::Backward, nn::Entry::BackwardLast})
       if (failed(compareMessages(next, chunk + ahead, stage, chunk, pass)))
         return failure();
   }
@@ -314,7 +318,8 @@ LogicalResult ZeroVerifyStagesPass::verifySharedOrder(Stage &stage,
   auto collect = [](Stage &from, Stage &with) {
     SmallVector<zero::CollectiveOpInterface> shared;
     SymbolTable symbols(from.program);
-    if (auto update = from.program.lookupSymbol<func::FuncOp>("update"))
+    if (auto update =
+            nn::findEntry<func::FuncOp>(from.program, nn::Entry::Update))
       update.walk([&](zero::CollectiveOpInterface op) {
         auto bucket =
             op.getBucketName()

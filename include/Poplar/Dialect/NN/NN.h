@@ -9,6 +9,7 @@
 #ifndef POPLAR_DIALECT_NN_NN_H
 #define POPLAR_DIALECT_NN_NN_H
 
+#include "Poplar/Dialect/NN/Entries.h"
 #include "Poplar/Dialect/NN/NNInterfaces.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/BuiltinOps.h"

@@ -10,6 +10,7 @@
 #define POPLAR_DIALECT_ZERO_ZERO_H
 
 #include "Poplar/Dialect/Cluster/ClusterEnums.h"
+#include "Poplar/Dialect/NN/Entries.h"
 #include "Poplar/Dialect/NN/NNInterfaces.h"
 #include "Poplar/Planner/Model/StateBytes.h"
 #include "Poplar/Planner/Pipeline/Timetable.h"
@@ -106,9 +107,9 @@ struct ProgramInfo {
   bool isPipelineStage() const { return numGroups > 1; }
   bool sharesUnits() const { return parts.size() > 1; }
   std::string getProgramName() const;
-  /// The function of a pass ("forward", "backward", ...) through a chunk: the
-  /// pass, behind which there is the chunk where there are several.
-  std::string getTurnName(llvm::StringRef pass, int64_t chunk) const;
+  /// The function of a pass (nn::Entry::Forward, Backward, ...) through a
+  /// chunk. Its name ends with the chunk where there are several.
+  std::string getTurnName(nn::Entry pass, int64_t chunk) const;
   /// Where in a pipeline a chunk of the program's group is, from 0 on.
   int64_t getVirtualStage(int64_t chunk) const {
     return chunk * numGroups + group;

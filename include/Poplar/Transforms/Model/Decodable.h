@@ -9,14 +9,14 @@
 #ifndef POPLAR_TRANSFORMS_MODEL_DECODABLE_H
 #define POPLAR_TRANSFORMS_MODEL_DECODABLE_H
 
-#include "mlir/IR/BuiltinOps.h"
+#include "Poplar/Dialect/NN/Entries.h"
 
 namespace poplar {
 
-/// An op of the function `name`, or of a unit that it calls, that has to see
+/// An op of an entry, or of a unit that it calls, that has to see
 /// whole sequences; null if there is none, and --nn-add-decoding makes its
 /// functions.
-mlir::Operation *findUndecodable(mlir::ModuleOp module, llvm::StringRef name);
+mlir::Operation *findUndecodable(mlir::ModuleOp module, nn::Entry entry);
 
 } // namespace poplar
 
