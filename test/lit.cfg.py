@@ -50,7 +50,7 @@ config.substitutions.append(("%seconds", "60" if config.sanitized else "5"))
 if lit_config.params.get("verify_roundtrip"):
     config.substitutions.append(("poplar-opt ", "poplar-opt --verify-roundtrip "))
     config.test_exec_root = os.path.join(config.poplar_obj_root, "test-roundtrip")
-    config.excludes += ["Docs", "Integration"]
+    config.excludes += ["Docs", "Integration", "Tools"]
 
 
 # The same suite, or a part of it, on a lesser processor than the one at hand.
