@@ -97,6 +97,10 @@ if os.path.exists(os.path.join(docs, "docs.stamp")):
     config.substitutions.append(("%docs", docs))
 else:
     lacks("docs", "docs was not built (the target poplar-doc)")
+if os.path.exists(os.path.join(docs, "index.html")):
+    config.available_features.add("site")
+else:
+    lacks("site", "docs/index.html was not built (Python lacks the module markdown)")
 # Not there in sanitized builds, which replace malloc themselves.
 counter = os.path.join(config.poplar_obj_root, "lib", "poplar_allocation_counter.so")
 if os.path.exists(counter):
