@@ -50,7 +50,7 @@ config.substitutions.append(("%seconds", "60" if config.sanitized else "5"))
 if lit_config.params.get("verify_roundtrip"):
     config.substitutions.append(("poplar-opt ", "poplar-opt --verify-roundtrip "))
     config.test_exec_root = os.path.join(config.poplar_obj_root, "test-roundtrip")
-    config.excludes += ["Docs", "Integration"]
+    config.excludes += ["Docs", "Integration", "Tools"]
 
 
 # The same suite, or a part of it, on a lesser processor than the one at hand.
@@ -97,6 +97,10 @@ if os.path.exists(os.path.join(docs, "docs.stamp")):
     config.substitutions.append(("%docs", docs))
 else:
     lacks("docs", "docs was not built (the target poplar-doc)")
+if os.path.exists(os.path.join(docs, "index.html")):
+    config.available_features.add("site")
+else:
+    lacks("site", "docs/index.html was not built (Python lacks the module markdown)")
 # Not there in sanitized builds, which replace malloc themselves.
 counter = os.path.join(config.poplar_obj_root, "lib", "poplar_allocation_counter.so")
 if os.path.exists(counter):

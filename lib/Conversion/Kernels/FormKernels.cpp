@@ -22,6 +22,7 @@
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/IRMapping.h"
+#include "mlir/IR/Remarks.h"
 #include "mlir/Transforms/RegionUtils.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringMap.h"
@@ -86,36 +87,59 @@ Operation *getFirstUser(const Group &group, Operation *candidate) {
   return firstUser;
 }
 
-bool mayJoin(const Group &group, const KernelDomain &domain,
-             linalg::GenericOp op) {
+/// Why `op` does not join a group that it shares no values with.
+constexpr StringLiteral kUnrelated = "it shares no values with the kernel";
+
+/// Whether `op` reads what the group makes or reads.
+bool isRelated(const Group &group, linalg::GenericOp op) {
+  auto isShared = [&](Value value) {
+    Operation *def = value.getDefiningOp();
+    if (group.contains(def))
+      return true;
+    return !isInitializer(def) &&
+           llvm::any_of(group.ops, [&](linalg::GenericOp member) {
+             return llvm::is_contained(member->getOperands(), value);
+           });
+  };
+  return llvm::any_of(op->getOperands(), isShared) ||
+         llvm::any_of(getCaptures(op), [&](Value capture) {
+           return group.contains(capture.getDefiningOp());
+         });
+}
+
+/// Why `op` may not join the group; empty if it may.
+StringRef findObstacle(const Group &group, const KernelDomain &domain,
+                       linalg::GenericOp op) {
+  if (!isRelated(group, op))
+    return kUnrelated;
   if (!(group.domain == domain))
-    return false;
+    return "its iteration space differs";
   Operation *limit = getFirstUser(group, op);
   auto isAvailable = [&](Value value) {
     Operation *def = value.getDefiningOp();
     return !limit || !def || isInitializer(def) || def->isBeforeInBlock(limit);
   };
-  for (Value capture : getCaptures(op))
-    if (group.contains(capture.getDefiningOp()) || !isAvailable(capture))
-      return false;
-  bool related = false;
+  constexpr StringLiteral late = "it reads what is computed after the kernel";
+  for (Value capture : getCaptures(op)) {
+    if (group.contains(capture.getDefiningOp()))
+      return "it reads other rows of a result of the kernel";
+    if (!isAvailable(capture))
+      return late;
+  }
   for (OpOperand &operand : op->getOpOperands()) {
-    Operation *def = operand.get().getDefiningOp();
-    if (group.contains(def)) {
+    if (group.contains(operand.get().getDefiningOp())) {
       // Only rows are finished one by one; a group of another kind cannot
       // read its own results.
-      if (domain.kind != exec::KernelKind::Rows || !isRowLocal(op, operand))
-        return false;
-      related = true;
+      if (domain.kind != exec::KernelKind::Rows)
+        return "only kernels by rows read their own results";
+      if (!isRowLocal(op, operand))
+        return "it reads other rows of a result of the kernel";
       continue;
     }
     if (!isAvailable(operand.get()))
-      return false;
-    if (!isInitializer(def))
-      for (linalg::GenericOp member : group.ops)
-        related |= llvm::is_contained(member->getOperands(), operand.get());
+      return late;
   }
-  return related;
+  return "";
 }
 
 /// Index of the last op of `ops` that reads `value`, -1 if none.
@@ -130,6 +154,22 @@ int lastReader(ArrayRef<linalg::GenericOp> ops, Value value) {
   return -1;
 }
 
+/// The op that `op` was lowered from, without its dialect; empty if unknown.
+StringRef getSource(linalg::GenericOp op) {
+  auto loc = dyn_cast<NameLoc>(op.getLoc());
+  if (!loc)
+    return "";
+  auto lowered = RegisteredOperationName::lookup(loc.getName().getValue(),
+                                                 loc.getContext());
+  return lowered ? lowered->stripDialect() : "";
+}
+
+/// The name of `op` in remarks.
+StringRef describe(linalg::GenericOp op) {
+  StringRef source = getSource(op);
+  return source.empty() ? op->getName().getStringRef() : source;
+}
+
 /// A number, and the ops that the group was made of:
 /// "kernel_3_add_rms_norm".
 std::string nameKernel(size_t number, const Group &group) {
@@ -137,15 +177,8 @@ std::string nameKernel(size_t number, const Group &group) {
   std::string name = "kernel_" + std::to_string(number);
   SmallVector<StringRef> known;
   for (linalg::GenericOp op : group.ops) {
-    auto loc = dyn_cast<NameLoc>(op.getLoc());
-    if (!loc)
-      continue;
-    auto lowered = RegisteredOperationName::lookup(loc.getName().getValue(),
-                                                   loc.getContext());
-    if (!lowered)
-      continue;
-    StringRef source = lowered->stripDialect();
-    if (llvm::is_contained(known, source))
+    StringRef source = getSource(op);
+    if (source.empty() || llvm::is_contained(known, source))
       continue;
     known.push_back(source);
     if (name.size() + 1 + source.size() > mostCharacters)
@@ -153,6 +186,12 @@ std::string nameKernel(size_t number, const Group &group) {
     name += ("_" + source).str();
   }
   return name;
+}
+
+remark::RemarkOpts getRemarkOptions(StringRef name, Operation *op) {
+  return remark::RemarkOpts::name(name)
+      .category("form-kernels")
+      .function(op->getParentOfType<func::FuncOp>().getName());
 }
 
 class FormKernelsPass : public poplar::impl::FormKernelsBase<FormKernelsPass> {
@@ -179,6 +218,33 @@ private:
 
 } // namespace
 
+/// Adds `op` to the latest group that it may join, or to one of its own.
+static void addToGroup(SmallVectorImpl<Group> &groups,
+                       const KernelDomain &domain, linalg::GenericOp op) {
+  // Why the latest group that shares values with it was not joined.
+  StringRef obstacle;
+  StringRef first;
+  for (Group &group : llvm::reverse(groups)) {
+    StringRef found = findObstacle(group, domain, op);
+    if (found.empty()) {
+      remark::passed(op.getLoc(), getRemarkOptions("JoinsKernel", op))
+          << remark::metric("Op", describe(op))
+          << remark::metric("Kernel", describe(group.ops.front()));
+      group.ops.push_back(op);
+      return;
+    }
+    if (obstacle.empty() && found != kUnrelated) {
+      obstacle = found;
+      first = describe(group.ops.front());
+    }
+  }
+  if (!obstacle.empty())
+    remark::missed(op.getLoc(), getRemarkOptions("BeginsKernel", op))
+        << remark::metric("Op", describe(op)) << remark::metric("Kernel", first)
+        << remark::reason("{0}", obstacle);
+  groups.push_back({domain, {op}});
+}
+
 LogicalResult FormKernelsPass::formKernels(func::FuncOp function) {
   SmallVector<Group> groups;
   for (linalg::GenericOp op : function.getOps<linalg::GenericOp>()) {
@@ -189,16 +255,7 @@ LogicalResult FormKernelsPass::formKernels(func::FuncOp function) {
                             "positions, and one parallel dimension");
     if (domain->parts < 1)
       return op.emitOpError("has an empty iteration space");
-    Group *joined = nullptr;
-    for (Group &group : llvm::reverse(groups))
-      if (mayJoin(group, *domain, op)) {
-        joined = &group;
-        break;
-      }
-    if (joined)
-      joined->ops.push_back(op);
-    else
-      groups.push_back({*domain, {op}});
+    addToGroup(groups, *domain, op);
   }
   // Kernels of the optimizer update their arguments wherever they may.
   bool updateInPlace = llvm::any_of(
@@ -355,6 +412,12 @@ LogicalResult FormKernelsPass::outline(const Group &group, bool updateInPlace) {
   } else {
     kernel.erase();
   }
+  remark::analysis(loc, getRemarkOptions("Kernel", group.ops.front()))
+      << remark::metric("Kernel", entry->second.getSymName())
+      << remark::metric("Ops", group.ops.size())
+      << remark::metric("Arguments", inputs.size())
+      << remark::metric("Results", outputs.size())
+      << remark::metric("New", isNew);
 
   Operation *firstUser = getFirstUser(group, /*candidate=*/nullptr);
   builder.setInsertionPoint(firstUser ? firstUser

@@ -12,6 +12,8 @@
 #include "Poplar/Dialect/Zero/ZeroExchange.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/Remarks.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace poplar;
@@ -306,7 +308,74 @@ FailureOr<ArenaPlan> FunctionPlan::place(Region region, int64_t &live) {
   int64_t start = region == Region::Batch ? reserved : 0;
   for (auto [index, offset] : llvm::zip_equal(indices, plan.offsets))
     buffers[index].offset = start + offset;
+  if (function.getContext()->getRemarkEngine() && !indices.empty())
+    explain(region, plan, live);
   return plan;
+}
+
+//===----------------------------------------------------------------------===//
+// Remarks
+//===----------------------------------------------------------------------===//
+
+void FunctionPlan::explain(Region region, const ArenaPlan &plan, int64_t live) {
+  auto getOptions = [&](StringRef name) {
+    return remark::RemarkOpts::name(name)
+        .category("plan-memory")
+        .function(function.getName());
+  };
+  StringRef regionName = region == Region::Batch ? "batch" : "transient";
+  remark::analysis(function.getLoc(), getOptions("Region"))
+      << remark::metric("Region", regionName)
+      << remark::metric("Buffers", plan.offsets.size())
+      << remark::metric("Bytes", plan.bytes)
+      << remark::metric("LiveBytes", live);
+
+  // The ops that write the buffers first.
+  std::vector<Operation *> writers(buffers.size());
+  for (Operation &op : function.front()) {
+    auto add = [&](int64_t buffer) {
+      if (!writers[buffer])
+        writers[buffer] = &op;
+    };
+    for (Value result : op.getResults())
+      if (hasBuffer(result))
+        add(getBuffer(result));
+    if (scratchOf.contains(&op))
+      add(getScratch(&op));
+  }
+  auto getEnd = [](const Buffer &buffer) {
+    return buffer.offset +
+           int64_t(llvm::alignTo(buffer.size, POPLAR_ALIGNMENT));
+  };
+  for (auto [index, buffer] : llvm::enumerate(buffers)) {
+    if (buffer.region != region)
+      continue;
+    // A buffer lies as low as those allow that were placed before it: one of
+    // them ends where it starts, unless it is at the start of the region.
+    const Buffer &placed = buffer;
+    auto below = llvm::find_if(buffers, [&](const Buffer &other) {
+      return &other != &placed && other.region == region &&
+             getEnd(other) == placed.offset && other.first <= placed.last &&
+             placed.first <= other.last;
+    });
+    auto remark =
+        remark::analysis(writers[index]->getLoc(), getOptions("Buffer"));
+    remark << remark::metric("Region", regionName)
+           << remark::metric("Buffer", index)
+           << remark::metric("Op", writers[index]->getName().getStringRef())
+           << remark::metric("Offset", buffer.offset)
+           << remark::metric("Bytes", buffer.size)
+           << remark::metric("FirstStep", buffer.first)
+           << remark::metric("LastStep", buffer.last);
+    if (below == buffers.end())
+      remark << remark::reason("it is at the start of the region");
+    else
+      remark << remark::reason(
+          "buffer {0} of {1}, which is alive in steps {2} to {3}, ends there",
+          below - buffers.begin(),
+          writers[below - buffers.begin()]->getName().getStringRef().str(),
+          below->first, below->last);
+  }
 }
 
 LogicalResult FunctionPlan::run() {

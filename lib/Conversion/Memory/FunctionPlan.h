@@ -102,6 +102,8 @@ private:
                        mlir::Type elementType, int64_t step);
   /// Places the buffers of a region.
   mlir::FailureOr<ArenaPlan> place(Region region, int64_t &live);
+  /// Remarks on where each buffer of a region lies, and why.
+  void explain(Region region, const ArenaPlan &plan, int64_t live);
   std::optional<int64_t> findReusable(mlir::Operation *op,
                                       mlir::OpResult result, int64_t step);
   void recordReusableArguments(mlir::OpResult result,

@@ -42,6 +42,7 @@
 #include "Poplar/Runtime/Quantized.h"
 #include "SplitProducts.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/Remarks.h"
 #include "llvm/Support/MathExtras.h"
 
 namespace poplar {
@@ -478,10 +479,18 @@ void PlanMemoryPass::runOnOperation() {
     caches = toAttr(sampling);
     samplingPerSample = toAttr(sampling + cacheBytes);
   }
-  exec::ArenaOp::create(
-      builder, module.getLoc(),
-      toAttr(scratchOffset + llvm::alignTo(*scratch, POPLAR_ALIGNMENT)),
-      toAttr(perSample), toAttr(livePerSample), toAttr(transientOffset),
-      toAttr(transient), toAttr(liveTransient), toAttr(scratchOffset),
-      toAttr(*scratch), caches, samplingPerSample);
+  int64_t fixed = scratchOffset + llvm::alignTo(*scratch, POPLAR_ALIGNMENT);
+  remark::analysis(module.getLoc(),
+                   remark::RemarkOpts::name("Arena").category("plan-memory"))
+      << remark::metric("FixedBytes", fixed)
+      << remark::metric("CopiesBytes", transientOffset)
+      << remark::metric("TransientBytes", transient)
+      << remark::metric("ScratchBytes", *scratch)
+      << remark::metric("BytesPerSample", perSample)
+      << remark::metric("LiveBytesPerSample", livePerSample);
+  exec::ArenaOp::create(builder, module.getLoc(), toAttr(fixed),
+                        toAttr(perSample), toAttr(livePerSample),
+                        toAttr(transientOffset), toAttr(transient),
+                        toAttr(liveTransient), toAttr(scratchOffset),
+                        toAttr(*scratch), caches, samplingPerSample);
 }

@@ -13,6 +13,7 @@
 #include "Poplar/Transforms/Plan/Passes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/Remarks.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/Support/FormatVariadic.h"
 
@@ -40,6 +41,8 @@ struct Group {
   /// Of the plan, if there is one that has groups: who else needs it is in the
   /// same one.
   int64_t virtualStage = 0;
+  /// The op of @model that uses the parameters, the first if there are several.
+  Operation *user = nullptr;
 };
 
 class ZeroFormBucketsPass
@@ -108,6 +111,7 @@ LogicalResult ZeroFormBucketsPass::collect(func::FuncOp model) {
   for (Operation &op : model.front()) {
     Group group, frozenGroup;
     llvm::MapVector<Type, Group> quantizedGroups;
+    group.user = &op;
     if (cutter)
       group.virtualStage = cutter.findVirtualStage(units.getUnit(&op));
     group.name =
@@ -133,7 +137,9 @@ LogicalResult ZeroFormBucketsPass::collect(func::FuncOp model) {
                           sizes[name],
                           true,
                           isFrozen,
-                          format});
+                          format,
+                          /*virtualStage=*/0,
+                          &op});
         continue;
       }
       Group &own = format     ? quantizedGroups[format]
@@ -151,6 +157,7 @@ LogicalResult ZeroFormBucketsPass::collect(func::FuncOp model) {
       own.frozen = true;
       own.quantized = format;
       own.virtualStage = group.virtualStage;
+      own.user = &op;
       quantized.push_back(std::move(own));
     }
     if (!group.parameters.empty())
@@ -161,18 +168,47 @@ LogicalResult ZeroFormBucketsPass::collect(func::FuncOp model) {
   return success();
 }
 
+/// Why `group` does not travel with `previous`; empty if it does.
+static StringRef findObstacle(const Group &previous, const Group &group,
+                              bool isLast, int64_t minBytes) {
+  if (group.tied)
+    return "several units use its parameter";
+  if (previous.tied)
+    return "several units use the parameter of the bucket before it";
+  if (previous.virtualStage != group.virtualStage)
+    return "the plan cuts the model before it";
+  if (previous.quantized != group.quantized)
+    return "its parameters are quantised differently";
+  if (previous.bytes >= minBytes && (group.bytes >= minBytes || !isLast))
+    return "the bucket before it is large enough";
+  return "";
+}
+
 void ZeroFormBucketsPass::mergeSmall(SmallVectorImpl<Group> &groups) {
+  auto getOptions = [](StringRef name) {
+    return remark::RemarkOpts::name(name)
+        .category("zero-form-buckets")
+        .function("model");
+  };
   SmallVector<Group> merged;
   for (Group &group : groups) {
-    bool joins = !merged.empty() && !group.tied && !merged.back().tied &&
-                 merged.back().virtualStage == group.virtualStage &&
-                 merged.back().quantized == group.quantized &&
-                 (merged.back().bytes < minBytes ||
-                  (group.bytes < minBytes && &group == &groups.back()));
-    if (!joins) {
+    Location loc = group.user->getLoc();
+    StringRef obstacle = merged.empty()
+                             ? "it is the first of its kind"
+                             : findObstacle(merged.back(), group,
+                                            &group == &groups.back(), minBytes);
+    if (!obstacle.empty()) {
+      remark::missed(loc, getOptions("BeginsBucket"))
+          << remark::metric("Bucket", group.name)
+          << remark::metric("Bytes", group.bytes)
+          << remark::reason("{0}", obstacle);
       merged.push_back(std::move(group));
       continue;
     }
+    remark::passed(loc, getOptions("JoinsBucket"))
+        << remark::metric("Parameters", group.name)
+        << remark::metric("Bytes", group.bytes)
+        << remark::metric("Bucket", merged.back().name);
     llvm::append_range(merged.back().parameters, group.parameters);
     merged.back().bytes += group.bytes;
   }

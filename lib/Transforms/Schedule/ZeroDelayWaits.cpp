@@ -25,6 +25,7 @@
 #include "Poplar/Dialect/Zero/Zero.h"
 #include "Poplar/Transforms/Schedule/Passes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Remarks.h"
 
 namespace poplar {
 #define GEN_PASS_DEF_ZERODELAYWAITS
@@ -62,24 +63,44 @@ private:
     return start->getBlock()->getTerminator();
   }
 
+  static remark::detail::InFlightRemark explain(zero::StartOp start) {
+    auto function = start->getParentOfType<func::FuncOp>();
+    auto remark =
+        remark::passed(start.getLoc(), remark::RemarkOpts::name("WaitDelayed")
+                                           .category("zero-delay-waits")
+                                           .function(function.getName()));
+    remark << remark::metric("Bucket", start.getBucket());
+    return remark;
+  }
+
   void delay(Block &block) {
     // Reductions whose gradients hold memory until they are complete.
     SmallVector<zero::StartOp> bounded;
     for (auto start : llvm::to_vector(block.getOps<zero::StartOp>())) {
       if (start.getTransient())
         continue; // its values are wanted where they are
-      if (start.getGradients().empty())
-        start.getWait()->moveBefore(findReader(start));
-      else
+      if (!start.getGradients().empty()) {
         bounded.push_back(start);
+        continue;
+      }
+      Operation *reader = findReader(start);
+      explain(start) << remark::reason("{0} reads what it changes",
+                                       reader->getName().getStringRef().str());
+      start.getWait()->moveBefore(reader);
     }
     for (size_t i = 0; i < bounded.size(); ++i) {
       zero::WaitOp wait = bounded[i].getWait();
-      if (i + depth < bounded.size())
-        wait->moveBefore(depth == 0 ? bounded[i]->getNextNode()
-                                    : bounded[i + depth].getOperation());
-      else
+      if (i + depth >= bounded.size()) {
+        explain(bounded[i]) << remark::reason("the function ends");
         wait->moveBefore(block.getTerminator());
+        continue;
+      }
+      zero::StartOp next = bounded[i + depth];
+      explain(bounded[i]) << remark::reason(
+          "{0} is reduced next, and {1} of such reductions may be under way",
+          next.getBucket().str(), depth.getValue());
+      wait->moveBefore(depth == 0 ? bounded[i]->getNextNode()
+                                  : next.getOperation());
     }
   }
 };

@@ -24,6 +24,7 @@
 #include "Poplar/Dialect/Zero/Zero.h"
 #include "Poplar/Transforms/Schedule/Passes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Remarks.h"
 
 namespace poplar {
 #define GEN_PASS_DEF_ZEROPREFETCH
@@ -59,16 +60,37 @@ private:
     llvm::sort(waits, [](zero::WaitOp a, zero::WaitOp b) {
       return a->isBeforeInBlock(b);
     });
-    if (depth == 0)
-      return;
-    for (size_t i = 1; i < waits.size(); ++i) {
-      Operation *start = waits[i].getToken().getDefiningOp();
+    for (auto [i, wait] : llvm::enumerate(waits)) {
+      auto start = wait.getToken().getDefiningOp<zero::StartOp>();
+      StringRef bucket = start.getBucket();
+      if (depth == 0 || i == 0) {
+        remark::missed(start.getLoc(), getRemarkOptions("NotPrefetched", start))
+            << remark::metric("Bucket", bucket)
+            << remark::reason("{0}", depth == 0
+                                         ? "the option depth is 0"
+                                         : "it is the first of its function");
+        continue;
+      }
+      zero::WaitOp previous =
+          i < size_t(depth) ? waits.front() : waits[i - depth];
+      auto previousStart = previous.getToken().getDefiningOp<zero::StartOp>();
+      remark::passed(start.getLoc(), getRemarkOptions("Prefetched", start))
+          << remark::metric("Bucket", bucket)
+          << remark::reason("it starts once {0} {1}",
+                            previousStart.getBucket().str(),
+                            i < size_t(depth) ? "has started" : "is gathered");
       if (i < size_t(depth))
-        start->moveBefore(
-            waits.front().getToken().getDefiningOp()->getNextNode());
+        start->moveBefore(previousStart->getNextNode());
       else
-        start->moveAfter(waits[i - depth]);
+        start->moveAfter(previous);
     }
+  }
+
+  static remark::RemarkOpts getRemarkOptions(StringRef name,
+                                             zero::StartOp start) {
+    return remark::RemarkOpts::name(name)
+        .category("zero-prefetch")
+        .function(start->getParentOfType<func::FuncOp>().getName());
   }
 };
 

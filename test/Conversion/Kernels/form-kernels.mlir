@@ -1,4 +1,6 @@
 // RUN: poplar-opt %s --form-kernels --split-input-file | FileCheck %s
+// RUN: poplar-opt %s --form-kernels --split-input-file --remarks-filter=form-kernels \
+// RUN:   -o /dev/null 2>&1 | FileCheck %s --check-prefix=REMARK
 
 #btd = affine_map<(d0, d1, d2) -> (d0, d1, d2)>
 #bt = affine_map<(d0, d1, d2) -> (d0, d1)>
@@ -18,6 +20,8 @@
 // CHECK: linalg.generic {{.*}}"reduction"]
 // CHECK: %[[R:.+]] = linalg.generic
 // CHECK: exec.yield %[[R]] : tensor<?x4x8xf32>
+// REMARK: remark: [Passed] JoinsKernel | Category:form-kernels | Function=rows | Kernel=linalg.generic, Op=linalg.generic
+// REMARK: remark: [Analysis] Kernel | Category:form-kernels | Function=rows | Arguments=2, Kernel=kernel_0, New=true, Ops=2, Results=1
 func.func @rows(%x: tensor<?x4x8xf32>, %g: tensor<8xf32>) -> tensor<?x4x8xf32> {
   %c0 = arith.constant 0 : index
   %zero = arith.constant 0.0 : f32
@@ -54,6 +58,8 @@ func.func @rows(%x: tensor<?x4x8xf32>, %g: tensor<8xf32>) -> tensor<?x4x8xf32> {
 // CHECK: exec.dispatch @[[K]](%[[L]])
 // CHECK: exec.kernel @[[K]]
 // CHECK-NOT: exec.kernel
+// REMARK: remark: [Analysis] Kernel | Category:form-kernels | Function=equal | Arguments=1, Kernel=kernel_0, New=true
+// REMARK: remark: [Analysis] Kernel | Category:form-kernels | Function=equal | Arguments=1, Kernel=kernel_0, New=false
 func.func @equal(%x: tensor<?x4x8xf32>, %w: tensor<8x8xf32>) -> tensor<?x4x8xf32> {
   %c0 = arith.constant 0 : index
   %b = tensor.dim %x, %c0 : tensor<?x4x8xf32>
@@ -87,6 +93,7 @@ func.func @equal(%x: tensor<?x4x8xf32>, %w: tensor<8x8xf32>) -> tensor<?x4x8xf32
 // CHECK: exec.dispatch @[[K1:[a-z_0-9]+]](%[[A]], %[[L]])
 // CHECK: exec.kernel @[[K0]]
 // CHECK: exec.kernel @[[K1]]
+// REMARK: remark: [Missed] BeginsKernel | Category:form-kernels | Function=order | {{.*}}Reason="it reads what is computed after the kernel"
 func.func @order(%x: tensor<?x4x8xf32>, %w: tensor<8x8xf32>) -> tensor<?x4x8xf32> {
   %c0 = arith.constant 0 : index
   %b = tensor.dim %x, %c0 : tensor<?x4x8xf32>
@@ -121,6 +128,7 @@ func.func @order(%x: tensor<?x4x8xf32>, %w: tensor<8x8xf32>) -> tensor<?x4x8xf32
 // CHECK: exec.kernel @[[K0]]({{.*}} reuse [array<i64: 0>] {
 // CHECK: exec.kernel @[[K1]]
 // CHECK-NOT: reuse
+// REMARK: remark: [Missed] BeginsKernel | Category:form-kernels | Function=gather | {{.*}}Reason="it reads other rows of a result of the kernel"
 func.func @gather(%x: tensor<?x4x8xf32>) -> tensor<?x4x8xf32> {
   %c0 = arith.constant 0 : index
   %b = tensor.dim %x, %c0 : tensor<?x4x8xf32>
@@ -163,6 +171,7 @@ func.func @gather(%x: tensor<?x4x8xf32>) -> tensor<?x4x8xf32> {
 // CHECK-SAME: -> (tensor<8xf32>, tensor<8xf32>) columns 8 in_place [1, 2] {
 // CHECK: exec.kernel @[[POSITIONS]]
 // CHECK-SAME: -> tensor<4x8xf32> positions 4 in_place [1] {
+// REMARK: remark: [Missed] BeginsKernel | Category:form-kernels | Function=accumulate | {{.*}}Reason="its iteration space differs"
 func.func @accumulate(%dy: tensor<?x4x8xf32>, %b: tensor<8xf32>, %c: tensor<8xf32>, %p: tensor<4x8xf32>)
     -> (tensor<8xf32>, tensor<8xf32>, tensor<4x8xf32>) {
   %0 = linalg.generic {indexing_maps = [#btd, #d], iterator_types = ["reduction", "reduction", "parallel"]}
@@ -197,6 +206,7 @@ func.func @accumulate(%dy: tensor<?x4x8xf32>, %b: tensor<8xf32>, %c: tensor<8xf3
 // CHECK-LABEL: func @unrelated
 // CHECK: exec.dispatch @[[K:[a-z_0-9]+]](%{{.+}}) : (tensor<?x4x8xf32>) -> tensor<?x4x8xf32>
 // CHECK: exec.dispatch @[[K]](%{{.+}}) : (tensor<?x4x8xf32>) -> tensor<?x4x8xf32>
+// REMARK-NOT: Function=unrelated{{.*}}Reason
 func.func @unrelated(%x: tensor<?x4x8xf32>, %y: tensor<?x4x8xf32>) -> (tensor<?x4x8xf32>, tensor<?x4x8xf32>) {
   %c0 = arith.constant 0 : index
   %b = tensor.dim %x, %c0 : tensor<?x4x8xf32>

@@ -1,10 +1,13 @@
 // RUN: poplar-opt %s --fuse-gemm-epilogues | FileCheck %s
+// RUN: poplar-opt %s --fuse-gemm-epilogues --remarks-filter=fuse-gemm-epilogues \
+// RUN:   -o /dev/null 2>&1 | FileCheck %s --check-prefix=REMARK
 
 // Forward: what went into GELU is kept where somebody reads it.
 // CHECK-LABEL: func @forward
 // CHECK: %[[Y:.*]], %[[H:.*]] = nn.linear_gelu %{{.*}}, %{{.*}} bias %{{.*}} layout in_out
 // CHECK-NOT: nn.gelu
 // CHECK: return %[[Y]], %[[H]]
+// REMARK: remark: [Passed] EpilogueFused | Category:fuse-gemm-epilogues | Function=forward | Op=nn.gelu
 func.func @forward(%x: tensor<?x4x8xf32>, %w: tensor<8x16xf32>, %b: tensor<16xf32>) -> (tensor<?x4x16xf32>, tensor<?x4x16xf32>) {
   %h = nn.linear %x, %w bias %b layout in_out : (tensor<?x4x8xf32>, tensor<8x16xf32>, tensor<16xf32>) -> tensor<?x4x16xf32>
   %y = nn.gelu %h form tanh : tensor<?x4x16xf32>
@@ -23,6 +26,7 @@ func.func @evaluate(%x: tensor<?x4x8xf32>, %w: tensor<16x8xf32>, %b: tensor<16xf
 // CHECK-LABEL: func @backward
 // CHECK: nn.linear_gelu_grad %{{.*}}, %{{.*}} pre %{{.*}}
 // CHECK-NOT: nn.gelu_grad
+// REMARK: remark: [Passed] EpilogueFused | Category:fuse-gemm-epilogues | Function=backward | Op=nn.gelu_grad
 func.func @backward(%dy: tensor<?x4x8xf32>, %w: tensor<16x8xf32>, %h: tensor<?x4x16xf32>) -> tensor<?x4x16xf32> {
   %d = nn.linear %dy, %w : (tensor<?x4x8xf32>, tensor<16x8xf32>) -> tensor<?x4x16xf32>
   %g = nn.gelu_grad %d, %h form tanh : tensor<?x4x16xf32>
@@ -35,6 +39,7 @@ func.func @backward(%dy: tensor<?x4x8xf32>, %w: tensor<16x8xf32>, %h: tensor<?x4
 // CHECK: nn.gelu
 // CHECK: nn.linear
 // CHECK: nn.gelu_grad
+// REMARK: remark: [Missed] EpilogueNotFused | Category:fuse-gemm-epilogues | Function=erf | Op=nn.gelu, Reason="cuBLASLt has no GELU by erf"
 func.func @erf(%x: tensor<?x4x8xf32>, %w: tensor<16x8xf32>, %b: tensor<16xf32>, %dy: tensor<?x4x8xf32>) -> (tensor<?x4x16xf32>, tensor<?x4x16xf32>) {
   %h = nn.linear %x, %w bias %b : (tensor<?x4x8xf32>, tensor<16x8xf32>, tensor<16xf32>) -> tensor<?x4x16xf32>
   %y = nn.gelu %h form erf : tensor<?x4x16xf32>
@@ -50,6 +55,8 @@ func.func @erf(%x: tensor<?x4x8xf32>, %w: tensor<16x8xf32>, %b: tensor<16xf32>, 
 // CHECK: nn.gelu
 // CHECK: nn.linear
 // CHECK: nn.gelu_grad
+// REMARK: remark: [Missed] EpilogueNotFused | Category:fuse-gemm-epilogues | Function=others | Op=nn.gelu, Reason="a row is not a multiple of 8 elements"
+// REMARK: remark: [Missed] EpilogueNotFused | Category:fuse-gemm-epilogues | Function=others | Op=nn.gelu_grad, Reason="the product has other readers"
 func.func @others(%x: tensor<?x4x8xf32>, %w: tensor<12x8xf32>, %b: tensor<12xf32>, %u: tensor<16x8xf32>, %p: tensor<?x4x16xf32>) -> (tensor<?x4x12xf32>, tensor<?x4x16xf32>, tensor<?x4x16xf32>) {
   %h = nn.linear %x, %w bias %b : (tensor<?x4x8xf32>, tensor<12x8xf32>, tensor<12xf32>) -> tensor<?x4x12xf32>
   %y = nn.gelu %h form tanh : tensor<?x4x12xf32>
@@ -89,6 +96,9 @@ func.func @bias_in_out(%dy: tensor<?x4x16xf32>, %x: tensor<?x4x8xf32>, %aw: tens
 // CHECK: nn.get_gradient @b
 // CHECK: nn.sum_rows
 nn.parameter @b : tensor<8xf32> zeros
+// REMARK: remark: [Missed] EpilogueNotFused | Category:fuse-gemm-epilogues | Function=sums | Op=nn.sum_rows, Reason="no product sums over the same gradient"
+// REMARK: remark: [Missed] EpilogueNotFused | Category:fuse-gemm-epilogues | Function=sums | Op=nn.sum_rows, Reason="the product comes later, or is in another block"
+// REMARK: remark: [Missed] EpilogueNotFused | Category:fuse-gemm-epilogues | Function=sums | Op=nn.sum_rows, Reason="what it adds to is computed after the product"
 func.func @sums(%dy: tensor<?x4x16xf32>, %x: tensor<?x4x8xf32>, %aw: tensor<16x8xf32>, %av: tensor<8x16xf32>, %ab: tensor<16xf32>, %ac: tensor<16xf32>, %ad: tensor<8xf32>) -> (tensor<16x8xf32>, tensor<16xf32>, tensor<16xf32>, tensor<8xf32>, tensor<8x16xf32>, tensor<8xf32>) {
   %dw = nn.linear_grad_weight %dy, %x into %aw : (tensor<?x4x16xf32>, tensor<?x4x8xf32>, tensor<16x8xf32>) -> tensor<16x8xf32>
   %db = nn.sum_rows %dy into %ab : (tensor<?x4x16xf32>, tensor<16xf32>) -> tensor<16xf32>

@@ -1,4 +1,6 @@
 // RUN: poplar-opt %s --plan-memory=workspace-bytes=0 --split-input-file | FileCheck %s
+// RUN: poplar-opt %s --plan-memory=workspace-bytes=0 --split-input-file --remarks-filter=plan-memory \
+// RUN:   -o /dev/null 2>&1 | FileCheck %s --check-prefix=REMARK
 
 // Every activation is 4*8 f32, 128 bytes a sample.
 
@@ -26,6 +28,9 @@ exec.kernel @sum(%a0: tensor<?x4x8xf32>, %a1: tensor<?x4x8xf32>) -> tensor<?x4x8
 // CHECK-NEXT: exec.end
 // CHECK-NEXT: exec.end
 // CHECK-NEXT: exec.return
+// REMARK: remark: [Analysis] Region | Category:plan-memory | Function=block | Buffers=2, Bytes=256, LiveBytes=256, Region=batch
+// REMARK: remark: [Analysis] Buffer | Category:plan-memory | Function=block | Buffer=2, Bytes=128, FirstStep=1, LastStep=4, Offset=0, Op=nn.linear, Reason="it is at the start of the region", Region=batch
+// REMARK: remark: [Analysis] Buffer | Category:plan-memory | Function=block | Buffer=3, Bytes=128, FirstStep=3, LastStep=4, Offset=128, Op=nn.linear, Reason="buffer 2 of nn.linear, which is alive in steps 1 to 4, ends there", Region=batch
 func.func @block(%x: tensor<?x4x8xf32>, %w: tensor<8x8xf32> {nn.parameter}) -> tensor<?x4x8xf32> attributes {nn.unit} {
   %0 = nn.linear %x, %w : (tensor<?x4x8xf32>, tensor<8x8xf32>) -> tensor<?x4x8xf32>
   %1 = exec.dispatch @negate(%0) : (tensor<?x4x8xf32>) -> tensor<?x4x8xf32>
@@ -62,6 +67,7 @@ func.func @keep(%x: tensor<?x4x8xf32>, %w: tensor<8x8xf32> {nn.parameter}) -> te
 // CHECK-NEXT: exec.call @block(%[[A]], %[[W]], %[[B:[^)]+]]) scratch %[[S]]
 // CHECK: %[[C:.+]] = exec.buffer batch at [[R]] : memref<?x4x8xf32>
 // CHECK-NEXT: exec.dispatch @sum(%[[A]], %[[B]], %[[C]])
+// REMARK: remark: [Analysis] Arena | Category:plan-memory | BytesPerSample=640, CopiesBytes=512, FixedBytes=512, LiveBytesPerSample=640, ScratchBytes=0, TransientBytes=0
 func.func @infer(%x: tensor<?x4x8xf32>) -> tensor<?x4x8xf32> {
   %w = nn.get_parameter @w : tensor<8x8xf32>
   %0 = call @block(%x, %w) : (tensor<?x4x8xf32>, tensor<8x8xf32>) -> tensor<?x4x8xf32>

@@ -1,6 +1,8 @@
 // RUN: poplar-opt %s --zero-form-buckets --split-input-file | FileCheck %s
 // RUN: poplar-opt %s --zero-form-buckets=min-bytes=256 --split-input-file | FileCheck %s --check-prefix=MERGE
 // RUN: poplar-opt %s --zero-form-buckets=min-bytes=1000000 --split-input-file | FileCheck %s --check-prefix=ONE
+// RUN: poplar-opt %s --zero-form-buckets=min-bytes=256 --split-input-file --remarks-filter=zero-form-buckets \
+// RUN:   -o /dev/null 2>&1 | FileCheck %s --check-prefix=REMARK
 
 // A bucket per call of a unit, in the order of the calls, with its parameters
 // in the order in which the unit takes them. @wte is used by two units, so it
@@ -26,6 +28,12 @@
 // ONE:      zero.bucket @tied.0 [@wte]
 // ONE-NEXT: zero.bucket @embed.0 [@wpe, @w0, @b0, @w1, @b1, @g]
 // ONE-NEXT: func.func @model
+
+// REMARK: remark: [Missed] BeginsBucket | Category:zero-form-buckets | Function=model | Bucket=tied.0, Bytes=512, Reason="it is the first of its kind"
+// REMARK: remark: [Missed] BeginsBucket | Category:zero-form-buckets | Function=model | Bucket=embed.0, Bytes=128, Reason="several units use the parameter of the bucket before it"
+// REMARK: remark: [Passed] JoinsBucket | Category:zero-form-buckets | Function=model | Bucket=embed.0, Bytes=288, Parameters=block.0
+// REMARK: remark: [Missed] BeginsBucket | Category:zero-form-buckets | Function=model | Bucket=block.1, Bytes=288, Reason="the bucket before it is large enough"
+// REMARK: remark: [Passed] JoinsBucket | Category:zero-form-buckets | Function=model | Bucket=block.1, Bytes=32, Parameters=norm.0
 
 nn.parameter @wte : tensor<16x8xf32> ones
 nn.parameter @wpe : tensor<4x8xf32> ones

@@ -1,5 +1,7 @@
 // RUN: poplar-opt %s --zero-delay-waits | FileCheck %s --check-prefixes=CHECK,ONE
 // RUN: poplar-opt %s --zero-delay-waits=depth=0 | FileCheck %s --check-prefixes=CHECK,NONE
+// RUN: poplar-opt %s --zero-delay-waits --remarks-filter=zero-delay-waits \
+// RUN:   -o /dev/null 2>&1 | FileCheck %s --check-prefix=REMARK
 
 nn.parameter @w0 : tensor<8x8xf32> normal std 0.02
 nn.parameter @w1 : tensor<8x8xf32> normal std 0.02
@@ -18,6 +20,8 @@ zero.bucket @b1 [@w1] bounds [0, 32, 64]
 // CHECK-NEXT: %[[R0:.*]] = zero.start reduce_scatter @b0
 // CHECK-NEXT: zero.wait %[[R0]]
 // CHECK-NEXT: return
+// REMARK: remark: [Passed] WaitDelayed | Category:zero-delay-waits | Function=train | Bucket=b1, Reason="b0 is reduced next, and 1 of such reductions may be under way"
+// REMARK: remark: [Passed] WaitDelayed | Category:zero-delay-waits | Function=train | Bucket=b0, Reason="the function ends"
 func.func @train() {
   %g1 = zero.gradients @b1 : tensor<8x8xf32>
   call @backward(%g1) : (tensor<8x8xf32>) -> ()
@@ -38,6 +42,7 @@ func.func @train() {
 // CHECK-NEXT: zero.wait %[[A1]]
 // CHECK-NEXT: zero.wait %[[A0]]
 // CHECK-NEXT: return
+// REMARK: remark: [Passed] WaitDelayed | Category:zero-delay-waits | Function=train_last | Bucket=b1, Reason="func.return reads what it changes"
 func.func @train_last() {
   %t1 = zero.start all_reduce @b1 wire f32
   zero.wait %t1

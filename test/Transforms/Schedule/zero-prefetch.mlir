@@ -1,6 +1,8 @@
 // RUN: poplar-opt %s --zero-prefetch | FileCheck %s --check-prefixes=CHECK,ONE
 // RUN: poplar-opt %s --zero-prefetch=depth=2 | FileCheck %s --check-prefixes=CHECK,TWO
 // RUN: poplar-opt %s --zero-prefetch=depth=0 | FileCheck %s --check-prefixes=CHECK,NONE
+// RUN: poplar-opt %s --zero-prefetch --remarks-filter=zero-prefetch \
+// RUN:   -o /dev/null 2>&1 | FileCheck %s --check-prefix=REMARK
 
 nn.parameter @w0 : tensor<8x8xf32> normal std 0.02
 nn.parameter @w1 : tensor<8x8xf32> normal std 0.02
@@ -26,6 +28,9 @@ zero.bucket @b2 [@w2] bounds [0, 32, 64]
 // NONE: start all_gather @b2
 // CHECK: wait
 // CHECK: call @use
+// REMARK: remark: [Missed] NotPrefetched | Category:zero-prefetch | Function=infer | Bucket=b0, Reason="it is the first of its function"
+// REMARK: remark: [Passed] Prefetched | Category:zero-prefetch | Function=infer | Bucket=b1, Reason="it starts once b0 is gathered"
+// REMARK: remark: [Passed] Prefetched | Category:zero-prefetch | Function=infer | Bucket=b2, Reason="it starts once b1 is gathered"
 func.func @infer() {
   %t0 = zero.start all_gather @b0 wire f32 transient
   %w0 = zero.wait %t0 : tensor<8x8xf32>
