@@ -124,7 +124,10 @@ Family import::getGPTNeoXFamily() {
         training("attention_dropout"), training("initializer_range"),
         function("rotary_pct"), function("rotary_emb_base"),
         fixed("head_dim", {"null"}), fixed("is_causal", {"true"}),
-        harmless("is_decoder"), harmless("pad_token_id")};
+        // GPT-NeoX 20B has these; its other names of dropout decide.
+        fixed("attention_probs_dropout_prob", {"0", "0.0"}),
+        fixed("hidden_dropout_prob", {"0", "0.0"}), harmless("is_decoder"),
+        harmless("pad_token_id")};
     // Beside the objects, both keys have the names above.
     llvm::ArrayRef<Key> rope = getPartialRopeKeys();
     table.insert(table.end(), rope.begin(), rope.begin() + 2);

@@ -110,7 +110,9 @@ static OwningOpRef<ModuleOp> buildGemma2(const Config &config) {
 
 Family import::getGemma2Family() {
   static const std::vector<Key> keys =
-      makeWindowedGemmaKeys({function("attn_logit_softcapping").orNull()});
+      makeWindowedGemmaKeys({function("attn_logit_softcapping").orNull(),
+                             // Gemma 2 9B has it; sliding_window decides.
+                             harmless("sliding_window_size")});
   return {"gemma2", "Gemma2ForCausalLM", keys, buildGemma2};
 }
 

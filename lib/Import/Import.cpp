@@ -27,20 +27,43 @@ const std::vector<Family> &import::getFamilies() {
   return families;
 }
 
-/// The family with `name` as its architecture or its model_type. Null, with an
-/// error in the document, if there is none.
-static const Family *findFamily(json::Value name, std::string Family::*member) {
-  std::string wanted = name.getString(), known;
-  for (const Family &family : getFamilies()) {
-    if (family.*member == wanted)
+/// The family with `name` as its architecture or its model_type. Null if there
+/// is none.
+static const Family *findFamily(const std::string &name,
+                                std::string Family::*member) {
+  for (const Family &family : getFamilies())
+    if (family.*member == name)
       return &family;
-    known += (known.empty() ? "" : ", ") + family.*member;
-  }
-  name.error("unsupported " +
-             std::string(member == &Family::modelType ? "model_type"
-                                                      : "architecture") +
-             " '" + wanted + "' (known: " + known + ")");
   return nullptr;
+}
+
+static std::string listFamilies(std::string Family::*member) {
+  std::string known;
+  for (const Family &family : getFamilies())
+    known += (known.empty() ? "" : ", ") + family.*member;
+  return " (known: " + known + ")";
+}
+
+/// Why no family has the first architecture of the document, and the remedy if
+/// there is one.
+static std::string explainArchitecture(json::Value root) {
+  std::string what =
+      "unsupported architecture '" + root["architectures"][0].getString() + "'";
+  json::Value type = root["model_type"];
+  const Family *family = type.isString()
+                             ? findFamily(type.getString(), &Family::modelType)
+                             : nullptr;
+  if (family)
+    return what + " of a " + family->modelType +
+           " model (known: " + family->architecture + "); " +
+           family->architecture +
+           ".from_pretrained(OLD).save_pretrained(NEW) of transformers writes "
+           "the known one, with a random head where OLD has none";
+  if (root["text_config"].isObject())
+    what += ", which is more than the model of text in text_config";
+  else if (root["is_encoder_decoder"].getBool(false))
+    what += ", which is an encoder and a decoder";
+  return what + listFamilies(&Family::architecture);
 }
 
 /// By the architecture; without one, by model_type. Where both are given, they
@@ -57,9 +80,16 @@ static const Family *findFamily(json::Document &document) {
     document.error("has neither architectures nor model_type");
     return nullptr;
   }
-  if (!named)
-    return findFamily(type, &Family::modelType);
-  const Family *family = findFamily(names[0], &Family::architecture);
+  std::string name = named ? names[0].getString() : type.getString();
+  const Family *family =
+      findFamily(name, named ? &Family::architecture : &Family::modelType);
+  if (!family && !document.hasError()) {
+    if (named)
+      names[0].error(explainArchitecture(root));
+    else
+      type.error("unsupported model_type '" + name + "'" +
+                 listFamilies(&Family::modelType));
+  }
   if (family && type.isPresent() && type.getString() != family->modelType)
     type.error("'" + type.getString() + "' does not go with " +
                family->architecture + " under architectures");

@@ -159,14 +159,14 @@ enum class Activation { GeluErf, GeluTanh, Silu, Relu, Unknown };
 static Activation getActivation(StringRef name) {
   return llvm::StringSwitch<Activation>(name)
       .Case("gelu", Activation::GeluErf)
-      .Cases({"gelu_new", "gelu_pytorch_tanh"}, Activation::GeluTanh)
+      .Cases({"gelu_fast", "gelu_new", "gelu_pytorch_tanh"}, Activation::GeluTanh)
       .Cases({"silu", "swish"}, Activation::Silu)
       .Case("relu", Activation::Relu)
       .Default(Activation::Unknown);
 }
 
 StringRef import::getActivations() {
-  return "gelu, gelu_new, gelu_pytorch_tanh, relu, silu, swish";
+  return "gelu, gelu_fast, gelu_new, gelu_pytorch_tanh, relu, silu, swish";
 }
 
 bool import::isActivation(StringRef name) {

@@ -323,9 +323,11 @@ ChatFormat::findAnswers(const Messages &All, const std::string &Text,
   size_t At = 0;
   /// Where an answer begins, if its words have asked for one.
   size_t AnswerBegin = Text.npos;
-  auto Refuse = [&](const TextPart &P, const std::string &Why) {
+  auto Refuse = [&](const TextPart &P, const std::string &Why,
+                    const char *Remedy = "") {
     fail(Where, ": the chat template in '", Path, "' ", Why, " message ",
-         P.Message + 1, " (", All[P.Message].Role, ")", explainOthers());
+         P.Message + 1, " (", All[P.Message].Role, ")", Remedy,
+         explainOthers());
   };
   for (size_t I = 0; I < Pieces.size(); I += 2) {
     const std::string &Words = Pieces[I].Words;
@@ -372,8 +374,12 @@ ChatFormat::findAnswers(const Messages &All, const std::string &Text,
       }
       break;
     }
+    bool Thinks = ReadsReasoning && Content.find("</think>") != Content.npos;
     if (!IsFound)
-      Refuse(P, "does more than to write the content of");
+      Refuse(P, "does more than to write the content of",
+             Thinks ? "; give the part up to </think> as reasoning_content of "
+                      "the message"
+                    : "");
   }
   for (size_t I = 0; I < All.size(); ++I)
     if (!Times[I])

@@ -20,8 +20,7 @@
 using namespace poplar::runtime;
 
 // A file: the ids of all examples, with the highest bit of those that count;
-// where each example ends, in ids; what is to be said of conversations; and the
-// tail.
+// where each example ends, in ids; what is to be said of them; and the tail.
 namespace {
 struct Tail {
   uint64_t Examples, Counted, NoteSize;
@@ -95,15 +94,34 @@ static void forEachObject(const MappedFile &File, const Callback &Take) {
   }
 }
 
+namespace {
+/// Texts that bring the token which the tokenizer puts before them.
+struct Doubled {
+  int64_t Texts = 0;
+  std::string First, Token;
+
+  std::string describe() const {
+    if (!Texts)
+      return "";
+    return "\nnote: " + First + " begins with " + Token +
+           ", which the tokenizer puts before a text, so that there are two, "
+           "as "
+           "with transformers (" +
+           std::to_string(Texts) + (Texts == 1 ? " example)" : " examples)");
+  }
+};
+} // namespace
+
 /// Writes the encoded examples of `Source` to the file `Out`.
-static void encodeExamples(const MappedFile &Source, ExampleEncoder &Encoder,
-                           int64_t VocabSize, const std::string &Out,
-                           bool Reports) {
+static void encodeExamples(const MappedFile &Source, const Tokenizer &Tok,
+                           ExampleEncoder &Encoder, int64_t VocabSize,
+                           const std::string &Out, bool Reports) {
   OutputFile File(Out);
   Waiting Report("encoding '" + Source.path() + "'");
   std::vector<uint64_t> Ends;
   std::vector<uint32_t> Buffer;
   uint64_t Total = 0, Counted = 0;
+  Doubled Starts;
   auto Flush = [&] {
     File.write(Buffer.data(), Buffer.size() * sizeof(uint32_t));
     Buffer.clear();
@@ -121,6 +139,11 @@ static void encodeExamples(const MappedFile &Source, ExampleEncoder &Encoder,
       Counted += E.Counts[I];
     }
     Ends.push_back(Total += E.Ids.size());
+    if (E.StartsTwice && Starts.Texts++ == 0) {
+      // Without the file, which may have another name when this is read.
+      Starts.First = Where.substr(Source.path().size() + 4);
+      Starts.Token = Tok.decode(E.Ids.data(), 1, /*SkipSpecial=*/false);
+    }
     if (Buffer.size() > 1 << 20)
       Flush();
     if (Reports)
@@ -131,7 +154,8 @@ static void encodeExamples(const MappedFile &Source, ExampleEncoder &Encoder,
   Flush();
   File.write(Ends.data(), Ends.size() * sizeof(uint64_t));
   std::string Note =
-      Encoder.chat() ? ", " + Encoder.chat()->describe() : std::string();
+      (Encoder.chat() ? ", " + Encoder.chat()->describe() : std::string()) +
+      Starts.describe();
   File.write(Note);
   Tail End = {Ends.size(), Counted, Note.size(), {}};
   std::memcpy(End.Magic, Magic, sizeof Magic);
@@ -154,7 +178,7 @@ static MappedFile prepare(const std::string &Path, const TextEncoding &Encoding,
   ShippedTemplate Shipped = ShippedTemplate::read(Encoding.path());
   ExampleEncoder Encoder(*Encoding.get(), EndId, Shipped, Rules);
   // Whatever decides how conversations are written.
-  std::string Kind = "examples 5 " + std::to_string(EndId) + " " +
+  std::string Kind = "examples 6 " + std::to_string(EndId) + " " +
                      std::to_string(Model.VocabSize) + Ignored + "\n" +
                      Rules.Chat.Template + "\n" + Rules.Chat.Date + "\n" +
                      std::filesystem::path(Shipped.Path).filename().string() +
@@ -164,7 +188,8 @@ static MappedFile prepare(const std::string &Path, const TextEncoding &Encoding,
   if (std::filesystem::exists(Rules.Chat.Template, Code))
     Kind += MappedFile(Rules.Chat.Template).text();
   return Encoding.keep(Source, Kind, [&](const std::string &Out) {
-    encodeExamples(Source, Encoder, Model.VocabSize, Out, Reports);
+    encodeExamples(Source, *Encoding.get(), Encoder, Model.VocabSize, Out,
+                   Reports);
   });
 }
 

@@ -17,7 +17,8 @@ ExampleEncoder::ExampleEncoder(const Tokenizer &Tok, int32_t EndId,
                                const ShippedTemplate &Shipped,
                                const ExampleRules &Rules)
     : Encoder(Tok.makeEncoder()), Tok(Tok), Shipped(Shipped),
-      Members(Rules.IgnoredMembers), Asked(Rules.Chat), EndId(EndId) {}
+      Members(Rules.IgnoredMembers), Asked(Rules.Chat), EndId(EndId),
+      Before(Tok.getBefore()) {}
 
 const ChatFormat &ExampleEncoder::getChat(const std::string &Where) {
   if (!Chat)
@@ -29,11 +30,15 @@ const ChatFormat &ExampleEncoder::getChat(const std::string &Where) {
   return *Chat;
 }
 
-std::vector<int32_t> ExampleEncoder::encodeText(std::string_view Text,
-                                                bool AddSpecial) {
+std::vector<int32_t> ExampleEncoder::encodeText(std::string_view Text) {
   std::vector<int32_t> Ids;
-  Encoder->encode(Text, AddSpecial, Ids);
+  Encoder->encode(Text, /*AddSpecial=*/true, Ids);
   return Ids;
+}
+
+bool ExampleEncoder::startsTwice(const std::vector<int32_t> &Ids) const {
+  return !Before.empty() && Ids.size() > Before.size() &&
+         Ids[Before.size()] == Before.front();
 }
 
 void ExampleEncoder::addEnd(Example &E, const std::string &Where) const {
@@ -51,34 +56,30 @@ Example ExampleEncoder::encodeCompletion(const std::string &Prompt,
                                          const std::string &Where) {
   // The whole at once, as the model will meet it; the tokens that the prompt
   // alone has as well are the prompt's.
-  std::vector<int32_t> Before = encodeText(Prompt, true);
+  std::vector<int32_t> OfPrompt = encodeText(Prompt);
   Example E;
-  E.Ids = encodeText(Prompt + Completion, true);
+  E.Ids = encodeText(Prompt + Completion);
   size_t Same = 0;
-  while (Same < Before.size() && Same < E.Ids.size() &&
-         Before[Same] == E.Ids[Same])
+  while (Same < OfPrompt.size() && Same < E.Ids.size() &&
+         OfPrompt[Same] == E.Ids[Same])
     ++Same;
   E.Counts.assign(E.Ids.size(), true);
   std::fill_n(E.Counts.begin(), Same, false);
+  E.StartsTwice = startsTwice(E.Ids);
   addEnd(E, Where);
   return E;
 }
 
 Example ExampleEncoder::encodeChat(const RenderedChat &Chat) {
   Example E;
-  E.Ids = encodeText(Chat.Text, false);
-  E.Counts.assign(E.Ids.size(), false);
-  auto CountBefore = [&](size_t Byte) {
-    std::vector<int32_t> Ids =
-        encodeText(std::string_view(Chat.Text).substr(0, Byte), false);
-    size_t Same = 0;
-    while (Same < Ids.size() && Same < E.Ids.size() && Ids[Same] == E.Ids[Same])
-      ++Same;
-    return static_cast<ptrdiff_t>(Same);
-  };
+  std::vector<size_t> Places;
   for (auto [Begin, End] : Chat.Counted)
-    std::fill(E.Counts.begin() + CountBefore(Begin),
-              E.Counts.begin() + CountBefore(End), true);
+    Places.insert(Places.end(), {Begin, End});
+  std::vector<size_t> Ends = Encoder->encodePrefixes(Chat.Text, Places, E.Ids);
+  E.Counts.assign(E.Ids.size(), false);
+  for (size_t I = 0; I < Ends.size(); I += 2)
+    for (size_t Id = Ends[I]; Id < Ends[I + 1]; ++Id)
+      E.Counts[Id] = true;
   return E;
 }
 
@@ -139,8 +140,9 @@ Example ExampleEncoder::encodeObject(const json::Value &Object,
     break;
   }
   Example E;
-  E.Ids = encodeText(Get("text"), true);
+  E.Ids = encodeText(Get("text"));
   E.Counts.assign(E.Ids.size(), true);
+  E.StartsTwice = startsTwice(E.Ids);
   addEnd(E, Where);
   return E;
 }

@@ -18,6 +18,8 @@ namespace poplar::runtime {
 struct Example {
   std::vector<int32_t> Ids;
   std::vector<bool> Counts;
+  /// Whether the text begins with the token that the tokenizer puts before it.
+  bool StartsTwice = false;
 };
 
 /// What options say about examples.
@@ -54,7 +56,8 @@ private:
                            const std::string &Completion,
                            const std::string &Where);
   void addEnd(Example &E, const std::string &Where) const;
-  std::vector<int32_t> encodeText(std::string_view Text, bool AddSpecial);
+  std::vector<int32_t> encodeText(std::string_view Text);
+  bool startsTwice(const std::vector<int32_t> &Ids) const;
 
   std::unique_ptr<Tokenizer::Encoder> Encoder;
   const Tokenizer &Tok;
@@ -64,6 +67,8 @@ private:
   /// Once a conversation has been met.
   std::unique_ptr<ChatFormat> Chat;
   int32_t EndId;
+  /// What the tokenizer puts before a text.
+  std::vector<int32_t> Before;
 };
 
 } // namespace poplar::runtime

@@ -89,11 +89,11 @@ bool AddedTokens::isWord(std::string_view Text, size_t Begin,
 }
 
 void AddedTokens::split(std::string_view Text, bool IsNormalized,
-                        std::vector<Section> &Out) const {
+                        std::vector<Section> &Out, size_t Start) const {
   Out.clear();
   const Finder &F = IsNormalized ? Normalized : AsIs;
-  size_t Previous = 0;
-  for (size_t Pos = 0; F.IsUsed;) {
+  size_t Previous = Start;
+  for (size_t Pos = Start; F.IsUsed;) {
     Pos = F.skipTo(Text, Pos);
     if (Pos == Text.size())
       break;

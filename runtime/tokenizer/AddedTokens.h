@@ -37,10 +37,10 @@ public:
   void read(const Description &D, const Model &TheModel,
             const std::vector<std::unique_ptr<Normalizer>> &Normalizers);
 
-  /// Cuts a text at the tokens that are looked for in it as it is, or in its
-  /// normalized form.
+  /// Cuts a text, from the byte `Start` on, at the tokens that are looked for
+  /// in it as it is, or in its normalized form.
   void split(std::string_view Text, bool IsNormalized,
-             std::vector<Section> &Out) const;
+             std::vector<Section> &Out, size_t Start = 0) const;
 
   const AddedToken *find(int64_t Id) const {
     auto Found = ById.find(Id);

@@ -39,6 +39,12 @@ public:
     /// the files name any.
     virtual void encode(std::string_view Text, bool AddSpecial,
                         std::vector<int32_t> &Ids) = 0;
+    /// Appends the ids of a text without a frame. Returns for each of `Ends`
+    /// how many of them the text before that byte begins with when it is
+    /// encoded alone.
+    virtual std::vector<size_t> encodePrefixes(std::string_view Text,
+                                               const std::vector<size_t> &Ends,
+                                               std::vector<int32_t> &Ids);
   };
   virtual std::unique_ptr<Encoder> makeEncoder() const = 0;
 
@@ -53,6 +59,8 @@ public:
   /// The id of a token that is found in a text as it is, before the text is
   /// cut, or -1: a special or an added one.
   virtual int32_t findAdded(std::string_view Token) const = 0;
+  /// The tokens that are put before a text.
+  virtual std::vector<int32_t> getBefore() const { return {}; }
   /// "BPE, 50257 tokens", for people.
   virtual std::string describe() const = 0;
 

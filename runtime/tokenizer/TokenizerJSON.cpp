@@ -35,6 +35,7 @@ public:
   int32_t findAdded(std::string_view Token) const override {
     return Added.findId(Token);
   }
+  std::vector<int32_t> getBefore() const override { return Before; }
   std::string describe() const override {
     return ModelType + ", " + std::to_string(size()) + " tokens";
   }
@@ -69,19 +70,59 @@ public:
       Ids.insert(Ids.end(), T.Before.begin(), T.Before.end());
     Text = unicode::repair(Text, Repaired);
     T.Added.split(Text, /*IsNormalized=*/false, Sections);
-    for (const Section &S : Sections) {
-      if (S.Id >= 0)
-        Ids.push_back(S.Id);
-      else
-        encodeSection(Text.substr(S.Begin, S.End - S.Begin), S.Begin == 0);
-    }
+    for (const Section &S : Sections)
+      encodeSection(Text, S);
     if (AddSpecial)
       Ids.insert(Ids.end(), T.Behind.begin(), T.Behind.end());
   }
 
+  std::vector<size_t> encodePrefixes(std::string_view Text,
+                                     const std::vector<size_t> &Ends,
+                                     std::vector<int32_t> &Ids) override {
+    // Repaired, it has other places.
+    if (unicode::repair(Text, Repaired).data() != Text.data())
+      return Encoder::encodePrefixes(Text, Ends, Ids);
+    size_t First = Ids.size();
+    // Where a token ends in the text, and the ids up to there: nothing merges
+    // over that, so that a prefix is encoded from the last one on.
+    std::vector<std::pair<size_t, size_t>> Borders = {{0, First}};
+    Out = &Ids;
+    T.Added.split(Text, /*IsNormalized=*/false, Sections);
+    for (const Section &S : Sections) {
+      encodeSection(Text, S);
+      if (S.Id >= 0)
+        Borders.emplace_back(S.End, Ids.size());
+    }
+    std::vector<size_t> Counts;
+    std::vector<int32_t> Rest;
+    Out = &Rest;
+    for (size_t End : Ends) {
+      auto Border = std::prev(std::upper_bound(Borders.begin(), Borders.end(),
+                                               std::pair(End, SIZE_MAX)));
+      std::string_view Prefix = Text.substr(0, End);
+      Rest.clear();
+      T.Added.split(Prefix, /*IsNormalized=*/false, Sections, Border->first);
+      for (const Section &S : Sections)
+        encodeSection(Prefix, S);
+      auto Begin = Ids.begin() + static_cast<ptrdiff_t>(Border->second);
+      auto Differs = std::mismatch(Rest.begin(), Rest.end(), Begin, Ids.end());
+      Counts.push_back(Border->second - First +
+                       static_cast<size_t>(Differs.first - Rest.begin()));
+    }
+    return Counts;
+  }
+
 private:
+  /// A token of a text, or a part between tokens.
+  void encodeSection(std::string_view Text, const Section &S) {
+    if (S.Id >= 0)
+      Out->push_back(S.Id);
+    else
+      encodeBetween(Text.substr(S.Begin, S.End - S.Begin), S.Begin == 0);
+  }
+
   /// A part between tokens that are not normalized.
-  void encodeSection(std::string_view Text, bool IsFirst) {
+  void encodeBetween(std::string_view Text, bool IsFirst) {
     if (!T.Normalizers.empty()) {
       Normalized = Text;
       for (const auto &N : T.Normalizers)

@@ -107,6 +107,9 @@ EXTRA = {
     "rope_interleaved": [False, True],
     "n_ctx": [32, 64],
     "hidden_dropout": [0.0, 0.1],
+    "hidden_dropout_prob": [0, 0.0, 0.1],
+    "attention_probs_dropout_prob": [0, 0.0, 0.1],
+    "sliding_window_size": [4, 8, None],
     "name_or_path": ["x"],
     "max_length": [20],
     "temperature": [0.5],
@@ -168,7 +171,7 @@ VALUES = {
     "architectures": [None, [], ["T5ForConditionalGeneration"]],
     "model_type": ["llama", "gpt2", "bert", "mistral", "qwen2", "t5"],
     "hidden_act": ["relu", "gelu", "gelu_new", "gelu_pytorch_tanh", "silu", "swish"]
-    + ["quick_gelu", "mish"],
+    + ["gelu_fast", "quick_gelu", "mish"],
     "dtype": ["float32", "bfloat16"],
     "id2label": [{"0": "a", "1": "b", "2": "c"}],
     "label2id": [{"a": 0}],

@@ -183,12 +183,15 @@ TEST(Examples, TheModelsOwnTemplateIsTrained) {
                 .second;
   EXPECT_EQ(Counted, "<think>\nhm\n</think>\n\nb<|im_end|>");
   // What is cut out of a content cannot be placed.
-  EXPECT_MENTIONS(encodeBy(*T, Think,
-                           std::string(Question) +
-                               R"({"role": "assistant",
+  EXPECT_MENTIONS(
+      encodeBy(*T, Think,
+               std::string(Question) +
+                   R"({"role": "assistant",
                                    "content": "<think>a</think>b"})")
-                      .second,
-                  "does more than to write the content of message 2");
+          .second,
+      "does more than to write the content of message 2 (assistant); "
+      "give the part up to </think> as reasoning_content of the "
+      "message; --chat-template");
   // {% generation %} decides where it is.
   const std::string Marked =
       "{% for m in messages %}{{ m.role }}:{% if m.role == 'assistant' %}"

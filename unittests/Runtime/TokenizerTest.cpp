@@ -14,8 +14,11 @@
 #include "tokenizer/Regex.h"
 #include "tokenizer/Unicode.h"
 
+#include <algorithm>
 #include <cstring>
+#include <ctime>
 #include <filesystem>
+#include <random>
 
 using namespace poplar::runtime;
 
@@ -87,6 +90,83 @@ INSTANTIATE_TEST_SUITE_P(Tokenizers, Goldens,
                          });
 
 /// What scripts/goldens/make_added_goldens.py saved from transformers.
+/// Of the thread, in seconds.
+double getProcessorTime() {
+  timespec Now = {};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &Now);
+  return static_cast<double>(Now.tv_sec) +
+         1e-9 * static_cast<double>(Now.tv_nsec);
+}
+
+TEST(Tokenizer, PrefixesAreEncodedFromTheLastToken) {
+  // Tokens that strip, are words, are normalized, or begin each other.
+  TempDir Dir;
+  std::string Kinds(MappedFile(Inputs + "/qwen.json").text());
+  std::string Last = R"("</tool_call>","single_word":false,"lstrip":false,)"
+                     R"("rstrip":false,"normalized":false,"special":false})";
+  size_t At = Kinds.find(Last);
+  ASSERT_NE(At, Kinds.npos);
+  Kinds.insert(At + Last.size(),
+               R"(,{"content":"<l>","lstrip":true,"normalized":false})"
+               R"(,{"content":"<r>","rstrip":true,"normalized":false})"
+               R"(,{"content":"word","single_word":true,"normalized":false})"
+               R"(,{"content":"<r><r>","normalized":false})"
+               R"(,{"content":"<n>"},{"content":"x<|im_end|>y"})");
+  writeFile(Dir / "kinds.json", Kinds);
+  std::mt19937 Numbers(1);
+  auto Draw = [&](size_t Below) { return Numbers() % Below; };
+  for (const std::string &File :
+       {Dir / "kinds.json", Inputs + "/gemma.json", Inputs + "/llama3.json",
+        Inputs + "/mistral.json", Inputs + "/llama2.model"}) {
+    auto T = Tokenizer::load(File);
+    auto Encoder = T->makeEncoder();
+    std::vector<std::string> Words = {"the model",    " and", "x",
+                                      "\n",           "  ",   "\xC3\xA9",
+                                      "\xE2\x80\x83", "_9",   "<|"};
+    for (int32_t Id = 0; Id < T->size(); ++Id)
+      if (std::string Token = T->decode(&Id, 1, /*SkipSpecial=*/false);
+          T->findAdded(Token) >= 0)
+        Words.push_back(Token);
+    for (int Round = 0; Round < 200; ++Round) {
+      std::string Text;
+      std::vector<size_t> Ends;
+      for (size_t Count = Draw(30); Count-- > 0;) {
+        Text += Words[Draw(Words.size())];
+        Ends.push_back(Text.size());
+      }
+      std::vector<int32_t> Ids = {7}, Expected = {7};
+      auto Counts = Encoder->encodePrefixes(Text, Ends, Ids);
+      EXPECT_EQ(Counts, Encoder->Tokenizer::Encoder::encodePrefixes(Text, Ends,
+                                                                    Expected))
+          << File << ": " << Text;
+      EXPECT_EQ(Ids, Expected);
+    }
+  }
+}
+
+TEST(Tokenizer, PrefixesTakeTimeThatIsLinear) {
+  auto T = Tokenizer::load(Inputs + "/qwen.json");
+  auto Encoder = T->makeEncoder();
+  auto Measure = [&](int Turns) {
+    std::string Text;
+    std::vector<size_t> Ends;
+    for (int Turn = 0; Turn < Turns; ++Turn) {
+      Text += "<|im_start|>user\nthe model and tokens<|im_end|>\n";
+      Ends.push_back(Text.size());
+    }
+    double Least = 1e9;
+    for (int Round = 0; Round < 3; ++Round) {
+      double Begin = getProcessorTime();
+      std::vector<int32_t> Ids;
+      Encoder->encodePrefixes(Text, Ends, Ids);
+      Least = std::min(Least, getProcessorTime() - Begin);
+    }
+    return Least;
+  };
+  // Of 32 times the turns: 1024 times as much if each encoded what is before.
+  EXPECT_LT(Measure(3200), 200 * Measure(100));
+}
+
 TEST(Tokenizer, ReadsWhatIsBesideAModel) {
   json::Value All =
       json::parse(MappedFile(Inputs + "/added.json").text(), "added.json");
