@@ -57,7 +57,7 @@ class Job(FakedJob):
                 arguments.poplar, "plan", "--model", directory + "/model.mlir",
                 "--cluster", directory + "/cluster.json", "--global-batch",
                 str(arguments.batch), "--zero", str(stage), "--leave-out", "none",
-                "--state", "equal", "-o", exact,
+                *(["--state", "equal"] if stage > 0 else []), "-o", exact,
             )  # fmt: skip
         wires = FORMATS[name]
         if stage == 0:

@@ -26,7 +26,7 @@ install(PROGRAMS scripts/start-ranks.py DESTINATION share/poplar/scripts
 install(FILES README.md LICENSE DESTINATION share/doc/poplar COMPONENT runtime)
 
 install(TARGETS PoplarPlanner PoplarJSON PoplarHostCPU PoplarSupport
-    PoplarCluster PoplarNN PoplarZero PoplarExec PoplarTransforms
+    PoplarCluster PoplarNN PoplarZero PoplarExec PoplarImport PoplarTransforms
     PoplarConversion PoplarTarget PoplarSimulation PoplarAllocation PoplarReport
     PoplarOptMain
     poplar_gemm

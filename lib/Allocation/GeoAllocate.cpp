@@ -24,13 +24,12 @@ static LogicalResult findPlanOfModel(ModuleOp module,
                                      const ClusterView &cluster,
                                      const HybridRequest &request,
                                      GeoResult &result, std::string &error) {
-  std::vector<HybridCluster> hybrids =
-      makeHybridProblems(cluster, result.model, request.globalBatch, error);
-  if (hybrids.empty())
+  std::optional<HybridCluster> whole =
+      makeGeoSource(cluster, result.model, request.globalBatch, error);
+  if (!whole)
     return failure();
-  HybridCluster &whole = hybrids.front();
-  getFilter(request)(whole.problem);
-  std::vector<GeoCluster> problems = makeGeoProblems(cluster, whole, error);
+  getFilter(request)(whole->problem);
+  std::vector<GeoCluster> problems = makeGeoProblems(cluster, *whole, error);
   if (problems.empty())
     return failure();
   GeoChoice choice = searchGeoClusters(problems);
@@ -38,7 +37,7 @@ static LogicalResult findPlanOfModel(ModuleOp module,
     error = choice.search.error;
     return failure();
   }
-  result.devices = std::move(whole.devices);
+  result.devices = std::move(whole->devices);
   result.search.lowerBound = choice.search.lowerBound;
   result.isPlayed = !request.hypothetical;
   auto take = [&](GeoChoice::Finalist &finalist, PipelineSimulation played) {
@@ -57,8 +56,8 @@ static LogicalResult findPlanOfModel(ModuleOp module,
     FailureOr<PipelineSimulation> played = playStages(
         module, result.model,
         writePlan(cluster, problems[finalist.problem], finalist.plan),
-        std::vector<int64_t>(finalist.plan.pipelines(), 1),
-        request.bucketBytes, request.recordsTimeline);
+        std::vector<int64_t>(finalist.plan.pipelines(), 1), request.bucketBytes,
+        request.recordsTimeline);
     if (failed(played))
       return failure();
     if (isFirst || played->seconds < result.simulation.seconds)

@@ -12,7 +12,7 @@
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Dialect/Zero/Zero.h"
 #include "Poplar/Driver/Files.h"
-#include "Poplar/Driver/RecordedModel.h"
+#include "Poplar/Transforms/Model/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -83,7 +83,11 @@ bool Compilation::load(const std::string &path) {
   }
   mlir::TimingScope phase = timing.nest("Read the model");
   module = mlir::parseSourceFile<mlir::ModuleOp>(path, &context);
-  return module && mlir::succeeded(verifyRecordedModel(*module));
+  if (!module)
+    return false;
+  mlir::PassManager pm(&context);
+  pm.addPass(createNNVerifyConfig());
+  return mlir::succeeded(pm.run(*module));
 }
 
 bool Compilation::run(mlir::ModuleOp target,

@@ -16,7 +16,7 @@ static bool planHybridBeside(Compilation &compilation,
                              const ClusterView &cluster,
                              const HybridRequest &request, GeoReport &report) {
   HybridSelection found =
-      selectDevices(cluster, report.model, request, /*mostChoices=*/1);
+      selectDevices(cluster, report.model, request, /*mostChoices=*/0);
   if (found.choice.search.plan && !request.hypothetical &&
       mlir::failed(takeFastest(compilation.getModule(), cluster, request,
                                report.model, found)))

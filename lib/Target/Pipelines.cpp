@@ -221,6 +221,7 @@ void poplar::registerPipelines() {
         host.recompute = options.recompute;
         host.workspaceBytes = options.workspaceBytes;
         host.decoding = options.decoding;
+        pm.addPass(createNNVerifyConfig());
         buildPlanPipeline(pm, host);
       });
   PassPipelineRegistration<>(

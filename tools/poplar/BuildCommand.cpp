@@ -103,7 +103,8 @@ void addBuildCommand(CLI::App &app, int &status) {
     auto start = std::chrono::steady_clock::now();
     locateLibraries(args->build);
     Compilation compilation(args->timing);
-    bool done = compilation.load(args->model);
+    compilation.error = explainIdleScheduleOption(*command);
+    bool done = compilation.error.empty() && compilation.load(args->model);
     std::string base;
     if (done) {
       // Building takes the facts apart.

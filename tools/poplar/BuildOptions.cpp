@@ -62,3 +62,10 @@ void addScheduleOptions(CLI::App *command, OverlapOptions &options) {
           "Collectives of each kind that overlap the computation of a unit")
       ->check(CLI::Range(1, 64));
 }
+
+std::string explainIdleScheduleOption(const CLI::App &command) {
+  return command.get_option("--synchronous")->count() > 0 &&
+                 command.get_option("--overlap-depth")->count() > 0
+             ? "--synchronous overlaps nothing; leave out --overlap-depth"
+             : "";
+}

@@ -24,4 +24,8 @@ std::string explainMachineOption(const CLI::App &command,
 /// Options that say when collectives are started and waited for.
 void addScheduleOptions(CLI::App *command, poplar::OverlapOptions &options);
 
+/// Why one of these is refused where another leaves it nothing to do; empty if
+/// none is.
+std::string explainIdleScheduleOption(const CLI::App &command);
+
 #endif // POPLAR_TOOLS_BUILDOPTIONS_H

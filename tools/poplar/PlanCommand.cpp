@@ -168,6 +168,26 @@ static std::string checkOptions(const Arguments &args) {
   return "";
 }
 
+/// Options whose choice another one leaves no room for. Empty if there is none.
+static std::string explainIdleOption(const CLI::App &command,
+                                     const Arguments &args) {
+  auto isGiven = [&](const char *option) {
+    return command.get_option(option)->count() > 0;
+  };
+  llvm::StringRef policy = args.allocation.policy;
+  if (isGiven("--recompute") && isGiven("--type-recompute"))
+    return "--recompute sets what all types recompute; leave out "
+           "--type-recompute";
+  if (isGiven("--state") && args.allocation.stage == "0")
+    return "--zero 0 shards no state; leave out --state";
+  if (isGiven("--leave-out") && args.allocation.leaveOut == "auto" &&
+      policy != "exact" && !isHybrid(args))
+    return (policy.starts_with("batch:") ? std::string("--batch")
+                                         : "--policy " + policy.str()) +
+           " leaves no devices out; --leave-out auto is for --policy exact";
+  return "";
+}
+
 /// A plan of the stages that the user describes.
 static bool planPipeline(Compilation &compilation, Arguments &args) {
   mlir::ModuleOp module = compilation.getModule();
@@ -373,7 +393,8 @@ void addPlanCommand(CLI::App &app, int &status) {
       "cluster.json --global-batch 8 --pipeline 'avx2-f32@3+sse41-f32' -o "
       "stages.mlir\n  poplar plan --model "
       "model.mlir --cluster examples/clusters/a100-40-and-80.json "
-      "--global-batch 2Mtok --recompute recompute-unit\n  poplar plan model.mlir --recompute recompute-unit");
+      "--global-batch 2Mtok --recompute recompute-unit\n  poplar plan "
+      "model.mlir --recompute recompute-unit");
   auto args = std::make_shared<Arguments>();
   addBuildOptions(command, args->build);
   command->add_option("--model,model", args->model, "Model, from poplar import")
@@ -527,6 +548,11 @@ void addPlanCommand(CLI::App &app, int &status) {
         status = reportError(error);
         return;
       }
+    if (std::string error = explainIdleOption(*command, *args);
+        !error.empty()) {
+      status = reportError(error);
+      return;
+    }
     Compilation compilation;
     bool done = compilation.load(args->model) &&
                 (args->cluster.empty() ? planAlone(compilation, *args)

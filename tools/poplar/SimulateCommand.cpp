@@ -160,7 +160,12 @@ void addSimulateCommand(CLI::App &app, int &status) {
                    "Number of consecutive iterations to simulate")
       ->check(CLI::Range(1, 1000));
   addScheduleOptions(command, args->overlap);
-  command->callback([args, &status] {
+  command->callback([args, command, &status] {
+    if (std::string error = explainIdleScheduleOption(*command);
+        !error.empty()) {
+      status = reportError(error);
+      return;
+    }
     args->simulation.recordsTimeline = !args->trace.empty();
     Compilation compilation;
     if (run(compilation, *args))

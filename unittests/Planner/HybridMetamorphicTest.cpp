@@ -131,12 +131,11 @@ static std::optional<Planned> planGeo(const ClusterView &cluster,
                                       const RandomModel &model) {
   std::string error;
   HybridModel all = model.of(cluster);
-  std::vector<HybridCluster> whole =
-      makeHybridProblems(cluster, all, model.globalBatch, error);
-  if (whole.empty())
+  std::optional<HybridCluster> whole =
+      makeGeoSource(cluster, all, model.globalBatch, error);
+  if (!whole)
     return std::nullopt;
-  std::vector<GeoCluster> problems =
-      makeGeoProblems(cluster, whole.front(), error);
+  std::vector<GeoCluster> problems = makeGeoProblems(cluster, *whole, error);
   if (problems.empty())
     return std::nullopt;
   GeoChoice found = searchGeoClusters(problems);

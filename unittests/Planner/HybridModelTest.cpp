@@ -13,6 +13,7 @@
 #include "Poplar/Planner/Pipeline/HybridReview.h"
 #include "Poplar/Planner/Pipeline/PipelineSimulation.h"
 #include "gtest/gtest.h"
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
@@ -123,7 +124,10 @@ TEST(HybridModel, LinksKeepTheirOverheadInAllProblems) {
   ASSERT_FALSE(hybrid.empty()) << error;
   EXPECT_EQ(hybrid[0].problem.getLink(0, 0).speed.overhead, 3e-10);
   EXPECT_EQ(hybrid[0].problem.types[1].inside.overhead, 1e-10);
-  std::vector<GeoCluster> geo = makeGeoProblems(cluster, hybrid[0], error);
+  std::optional<HybridCluster> source =
+      makeGeoSource(cluster, makeModel(cluster), 16, error);
+  ASSERT_TRUE(source) << error;
+  std::vector<GeoCluster> geo = makeGeoProblems(cluster, *source, error);
   ASSERT_FALSE(geo.empty()) << error;
   for (const GeoCluster &each : geo) {
     // Those that share a unit have a part of the message each.
@@ -133,6 +137,29 @@ TEST(HybridModel, LinksKeepTheirOverheadInAllProblems) {
     EXPECT_EQ(each.problem.getLink(0, 1).overhead, 0);
     EXPECT_EQ(each.problem.getLink(0, 0).overhead, 1e-10 / degree);
   }
+}
+
+TEST(HybridModel, LeavesDevicesOverWhereOthersShareUnits) {
+  ClusterView cluster = makeCluster();
+  // A fifth slow device.
+  cluster.ranks.insert(cluster.ranks.begin() + 6, {1, 1});
+  ++cluster.nodes[1].numRanks;
+  ++cluster.nodes[2].firstRank;
+  std::string error;
+  std::optional<HybridCluster> source =
+      makeGeoSource(cluster, makeModel(cluster), 16, error);
+  ASSERT_TRUE(source) << error;
+  std::vector<GeoCluster> geo = makeGeoProblems(cluster, *source, error);
+  auto find = [&](std::vector<int> degrees) {
+    return std::find_if(geo.begin(), geo.end(), [&](const GeoCluster &each) {
+      return each.tensorDegrees == degrees;
+    });
+  };
+  // The slow devices one by one, which the node has five of; or four together.
+  ASSERT_NE(find({2, 1}), geo.end());
+  EXPECT_EQ(find({2, 1})->ranks.size(), 7u);
+  ASSERT_NE(find({2, 4}), geo.end());
+  EXPECT_EQ(find({2, 4})->ranks.size(), 3u);
 }
 
 TEST(HybridModel, PartsTheClusterWhereLinksAreSlow) {

@@ -31,7 +31,8 @@ class GeoProblemBuilder {
 public:
   GeoProblemBuilder(const ClusterView &cluster, const HybridCluster &whole)
       : cluster(cluster), whole(whole) {}
-  std::optional<GeoCluster> build(int64_t microBatch, int degree) const;
+  std::optional<GeoCluster> build(int64_t microBatch, int degree,
+                                  bool mayBeLeft) const;
 
 private:
   std::optional<GeoProblem::Kind>
@@ -46,11 +47,13 @@ private:
 } // namespace
 
 /// The largest degree of a type's modes up to `degree`; 0 if there is none.
+/// Nodes may have devices that are too few, or none.
 static int getDegree(const HybridProblem::DeviceType &type, int64_t microBatch,
-                     int degree) {
+                     int degree, bool mayBeLeft) {
   int most = 0;
   for (const HybridProblem::Mode &mode : type.modes)
-    if (mode.microBatch == microBatch && mode.tensorDegree <= degree)
+    if (mode.microBatch == microBatch && mode.tensorDegree <= degree &&
+        (mayBeLeft || type.perNode % mode.tensorDegree == 0))
       most = std::max(most, mode.tensorDegree);
   return most;
 }
@@ -150,15 +153,15 @@ void GeoProblemBuilder::addLinks(GeoProblem &problem,
     }
 }
 
-std::optional<GeoCluster> GeoProblemBuilder::build(int64_t microBatch,
-                                                   int degree) const {
+std::optional<GeoCluster>
+GeoProblemBuilder::build(int64_t microBatch, int degree, bool mayBeLeft) const {
   const HybridProblem &from = whole.problem;
   GeoCluster geo;
   geo.globalBatch = from.globalBatch;
   geo.microBatch = microBatch;
   bool reached = false;
   for (size_t type = 0; type < from.types.size(); ++type) {
-    int own = getDegree(from.types[type], microBatch, degree);
+    int own = getDegree(from.types[type], microBatch, degree, mayBeLeft);
     reached |= own == degree;
     std::optional<GeoProblem::Kind> kind =
         own ? makeKind(from.types[type], microBatch, own) : std::nullopt;
@@ -220,14 +223,18 @@ std::vector<GeoCluster> poplar::makeGeoProblems(const ClusterView &cluster,
     }
   GeoProblemBuilder builder(cluster, whole);
   std::vector<GeoCluster> problems;
+  std::set<std::pair<int64_t, std::vector<int>>> known;
   for (int64_t microBatch : microBatches)
     for (int degree : degrees)
-      if (std::optional<GeoCluster> geo = builder.build(microBatch, degree)) {
-        error = geo->problem.check();
-        // With a larger degree there are fewer devices.
-        if (error.empty())
-          problems.push_back(std::move(*geo));
-      }
+      for (bool mayBeLeft : {false, true})
+        if (std::optional<GeoCluster> geo =
+                builder.build(microBatch, degree, mayBeLeft);
+            geo && known.insert({microBatch, geo->tensorDegrees}).second) {
+          error = geo->problem.check();
+          // With a larger degree there are fewer devices.
+          if (error.empty())
+            problems.push_back(std::move(*geo));
+        }
   if (!problems.empty())
     error.clear();
   return problems;
@@ -246,9 +253,10 @@ static constexpr double simulationMargin = 1.5;
 static std::vector<GeoChoice::Finalist>
 takeFinalists(const std::vector<GeoCluster> &problems,
               std::vector<std::pair<size_t, GeoPlan>> plans, double best) {
-  std::stable_sort(plans.begin(), plans.end(), [](const auto &a, const auto &b) {
-    return a.second.seconds < b.second.seconds;
-  });
+  std::stable_sort(plans.begin(), plans.end(),
+                   [](const auto &a, const auto &b) {
+                     return a.second.seconds < b.second.seconds;
+                   });
   std::vector<GeoChoice::Finalist> finalists;
   for (auto &[index, plan] : plans) {
     if (plan.seconds > best * simulationMargin ||
@@ -316,8 +324,8 @@ GeoChoice poplar::searchGeoClusters(const std::vector<GeoCluster> &problems,
                               static_cast<int64_t>(order.size())));
   if (choice.search.plan) {
     choice.search.error.clear();
-    choice.finalists = takeFinalists(problems, std::move(plans),
-                                     choice.search.plan->seconds);
+    choice.finalists =
+        takeFinalists(problems, std::move(plans), choice.search.plan->seconds);
   }
   choice.search.lowerBound = bound;
   return choice;

@@ -89,16 +89,18 @@ namespace {
 
 /// Where the devices of a type of the problem are.
 struct TypePlaces {
-  int64_t perNode = 0;
+  int64_t perNode = 0, mostInNode = 0;
   std::vector<int> nodes;
 };
 
 class HybridProblemBuilder {
 public:
-  /// Unlike devices of a node are of `team`, if it is not empty.
+  /// Unlike devices of a node are of `team`, if it is not empty. If devices may
+  /// be left over, those that share units need not be all of a node.
   HybridProblemBuilder(const ClusterView &cluster, const HybridModel &model,
-                       DeviceTeam team = {})
-      : cluster(cluster), model(model), team(std::move(team)) {}
+                       DeviceTeam team = {}, bool mayBeLeft = false)
+      : cluster(cluster), model(model), team(std::move(team)),
+        mayBeLeft(mayBeLeft) {}
   bool build(int64_t globalBatch, const std::vector<int> &sites);
   std::string error;
   HybridProblem problem;
@@ -115,7 +117,11 @@ private:
     const DeviceType &own = cluster.types[type];
     return !own.isRecomputeFixed || own.recompute == recompute;
   }
-  bool addModes(HybridProblem::DeviceType &type, int index);
+  bool canShare(size_t kind, int degree) const {
+    return mayBeLeft ? degree <= places[kind].mostInNode
+                     : places[kind].perNode % degree == 0;
+  }
+  bool addModes(HybridProblem::DeviceType &type, size_t kind);
   bool addTeamModes(HybridProblem::DeviceType &type);
   void divideByMemory(HybridProblem::DeviceType &type) const;
   /// Of a device of the team.
@@ -128,6 +134,7 @@ private:
   const ClusterView &cluster;
   const HybridModel &model;
   DeviceTeam team;
+  bool mayBeLeft;
   /// Parallel to `devices`. The team is the first of them.
   std::vector<TypePlaces> places;
 };
@@ -163,6 +170,8 @@ void HybridProblemBuilder::findPlaces(const std::vector<int> &sites) {
         places[kind].nodes.push_back(static_cast<int>(node));
         // Nodes with more devices count as several.
         places[kind].perNode = std::gcd(places[kind].perNode, counts[kind]);
+        places[kind].mostInNode =
+            std::max(places[kind].mostInNode, counts[kind]);
       }
   }
   if (!team.empty())
@@ -217,14 +226,15 @@ HybridProblem::Link HybridProblemBuilder::getLink(size_t type,
 }
 
 bool HybridProblemBuilder::addModes(HybridProblem::DeviceType &type,
-                                    int index) {
+                                    size_t kind) {
+  int index = devices[kind].type;
   std::optional<UnitTimes> times = UnitTimes::get(cluster, model, index, error);
   if (!times)
     return false;
   type.optimizerSeconds = times->getOptimizerSeconds();
   for (int64_t microBatch : hybridMicroBatches)
     for (const HybridModel::Variant &variant : model.variants[index]) {
-      if (type.perNode % variant.tensorDegree != 0 ||
+      if (!canShare(kind, variant.tensorDegree) ||
           !mayRecompute(index, variant.recompute))
         continue;
       auto units = times->getCosts(variant, microBatch, type.inside);
@@ -377,7 +387,7 @@ bool HybridProblemBuilder::addType(size_t kind) {
     if (!addTeamModes(type))
       return false;
     divideByMemory(type);
-  } else if (!addModes(type, index)) {
+  } else if (!addModes(type, kind)) {
     return false;
   }
   problem.types.push_back(std::move(type));
@@ -418,7 +428,8 @@ bool HybridProblemBuilder::build(int64_t globalBatch,
   problem.wholeStep.gatheredBackward +=
       problem.countWireElements(model.quantizedBackward);
   problem.globalBatch = globalBatch;
-  error = problem.check();
+  // A hybrid plan leaves no devices of a node over.
+  error = mayBeLeft ? "" : problem.check();
   return error.empty();
 }
 
@@ -458,4 +469,18 @@ std::vector<HybridCluster> poplar::makeHybridProblems(const ClusterView &given,
           {std::move(builder.problem), std::move(builder.devices)});
   }
   return problems;
+}
+
+std::optional<HybridCluster> poplar::makeGeoSource(const ClusterView &given,
+                                                   const HybridModel &model,
+                                                   int64_t globalBatch,
+                                                   std::string &error) {
+  ClusterView cluster = given;
+  mergeAlikeTypes(cluster);
+  HybridProblemBuilder builder(cluster, model, {}, /*mayBeLeft=*/true);
+  if (!builder.build(globalBatch, std::vector<int>(cluster.nodes.size(), 0))) {
+    error = builder.error;
+    return std::nullopt;
+  }
+  return HybridCluster{std::move(builder.problem), std::move(builder.devices)};
 }

@@ -31,7 +31,7 @@ struct GeoCluster {
   std::vector<int> types, tensorDegrees;
 };
 
-/// The problems of `whole`, the first of makeHybridProblems(). Empty, with
+/// The problems of `whole`, which is of makeGeoSource(). Empty, with
 /// `error` set, where there are too many devices.
 std::vector<GeoCluster> makeGeoProblems(const ClusterView &cluster,
                                         const HybridCluster &whole,

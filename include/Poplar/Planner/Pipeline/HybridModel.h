@@ -105,6 +105,14 @@ std::vector<HybridCluster> makeHybridProblems(const ClusterView &cluster,
                                               int64_t globalBatch,
                                               std::string &error);
 
+/// What geo plans take the times of a cluster from: the first problem of
+/// makeHybridProblems(), and the modes of devices that share units where some
+/// of their node are left over. None, with `error` set, as there.
+std::optional<HybridCluster> makeGeoSource(const ClusterView &cluster,
+                                           const HybridModel &model,
+                                           int64_t globalBatch,
+                                           std::string &error);
+
 } // namespace poplar
 
 #endif // POPLAR_PLANNER_PIPELINE_HYBRIDMODEL_H

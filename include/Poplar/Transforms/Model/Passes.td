@@ -11,6 +11,23 @@
 
 include "mlir/Pass/PassBase.td"
 
+def NNVerifyConfig : Pass<"nn-verify-config", "::mlir::ModuleOp"> {
+  let summary = "Compare a module with the configuration that its checkpoints get";
+  let description = [{
+    Imports the `config` of `nn.model` again, with the options that `nn.model` has
+    (length of samples, dropout, packing, adapters, the format of frozen weights).
+    The module must have the parameters and functions of this import, and no
+    others; functions the same ops in the same order, with the same attributes,
+    types and operands; and `nn.model` the same facts. A module without `config`
+    is as its author wrote it.
+
+    Every command that reads a model or a plan runs this pass. It is of use at the
+    model level only: later passes change what it compares.
+  }];
+  let dependentDialects = ["::poplar::nn::NNDialect",
+                           "::mlir::func::FuncDialect"];
+}
+
 def AnnotateCost : Pass<"annotate-cost", "::mlir::ModuleOp"> {
   let summary = "Record the FLOPs of a training sample (nn.training_cost)";
   let description = [{

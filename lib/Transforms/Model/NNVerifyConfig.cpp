@@ -1,4 +1,4 @@
-//===- RecordedModel.cpp - A module against its configuration -------------===//
+//===- NNVerifyConfig.cpp - A module against its configuration ------------===//
 //
 // Part of the Poplar project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,7 +6,6 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Poplar/Driver/RecordedModel.h"
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Import/Import.h"
 #include "Poplar/Support/JSON.h"
@@ -16,6 +15,11 @@
 #include "mlir/IR/IRMapping.h"
 #include "mlir/Pass/PassManager.h"
 #include "llvm/ADT/StringSet.h"
+
+namespace poplar {
+#define GEN_PASS_DEF_NNVERIFYCONFIG
+#include "Poplar/Transforms/Model/Passes.h.inc"
+} // namespace poplar
 
 using namespace mlir;
 using namespace poplar;
@@ -240,7 +244,7 @@ static LogicalResult addAdapters(ModuleOp imported, DictionaryAttr facts) {
   return passes.run(imported);
 }
 
-LogicalResult poplar::verifyRecordedModel(ModuleOp module) {
+static LogicalResult verifyConfig(ModuleOp module) {
   auto facts = module->getAttrOfType<DictionaryAttr>(nn::kModelAttr);
   if (!facts)
     return success();
@@ -270,3 +274,16 @@ LogicalResult poplar::verifyRecordedModel(ModuleOp module) {
            << error;
   return ModuleComparison(module, *imported).compare();
 }
+
+namespace {
+
+struct NNVerifyConfigPass
+    : poplar::impl::NNVerifyConfigBase<NNVerifyConfigPass> {
+  void runOnOperation() override {
+    if (failed(verifyConfig(getOperation())))
+      signalPassFailure();
+    markAllAnalysesPreserved();
+  }
+};
+
+} // namespace
