@@ -12,7 +12,6 @@
 #include <csetjmp>
 #include <cstdlib>
 #include <cstring>
-#include <deque>
 #include <memory>
 #include <numeric>
 #include <random>
@@ -60,8 +59,12 @@ struct Thread {
   bool isBarrier = false;
   /// The line that the thread has come to.
   int32_t line = 0;
-  /// Groups of copies, of which the last is still open.
-  std::deque<std::vector<Copy>> copies{1};
+  /// The thread's number in its block, and its subgroup and place there.
+  int32_t number = 0, subgroup = 0, lane = 0;
+  /// Groups of copies, in order, and the one that is not ended yet. Every thread of
+  /// every block begins with none, so nothing is allocated for that.
+  std::vector<std::vector<Copy>> groups;
+  std::vector<Copy> group;
 };
 
 struct Block {
@@ -242,6 +245,9 @@ std::string Block::run() {
   for (size_t i : order.get(numbers, threads.size())) {
     Thread &thread = threads[i];
     int32_t number = static_cast<int32_t>(i);
+    thread.number = number;
+    thread.subgroup = number / launch.subgroupSize;
+    thread.lane = number % launch.subgroupSize;
     thread.index = {number % x, number / x % y, number / x / y};
     if (!launch.waits) {
       current = &thread;
@@ -290,9 +296,8 @@ std::string poplar::gputest::run(Kernel kernel, void *const *arguments,
 }
 
 Position poplar::gputest::getPosition() {
-  auto number = static_cast<int32_t>(current - block->threads.data());
-  auto warp = static_cast<size_t>(number / block->launch.subgroupSize);
-  return {block->index, number, block->epoch, block->warpEpochs[warp]};
+  return {block->index, current->number, block->epoch,
+          block->warpEpochs[static_cast<size_t>(current->subgroup)]};
 }
 
 int64_t poplar_test_thread_id(int32_t dimension) {
@@ -324,21 +329,20 @@ const uint64_t *poplar_test_gather(const uint64_t *values, int32_t count) {
   current->count = count;
   current->members = 0xFFFFFFFF;
   waitAs(Thread::AtShuffle);
-  size_t number = static_cast<size_t>(current - block->threads.data());
-  return block
-      ->gathered[number / static_cast<size_t>(block->launch.subgroupSize)]
-      .data();
+  return block->gathered[static_cast<size_t>(current->subgroup)].data();
 }
 void (*poplar_test_copied)(char *to, const char *from, int64_t bytes,
                            int32_t site) = nullptr;
 void poplar_test_copy_later(char *to, const char *from, int64_t bytes,
                             int32_t site) {
-  current->copies.back().push_back({to, from, bytes, site});
+  current->group.push_back({to, from, bytes, site});
 }
-void poplar_test_end_copies() { current->copies.emplace_back(); }
+void poplar_test_end_copies() {
+  current->groups.push_back(std::exchange(current->group, {}));
+}
 void poplar_test_wait_for_copies(int32_t groups) {
-  while (static_cast<int32_t>(current->copies.size()) - 1 > groups) {
-    for (const Copy &copy : current->copies.front()) {
+  while (static_cast<int32_t>(current->groups.size()) > groups) {
+    for (const Copy &copy : current->groups.front()) {
       if (copy.from)
         std::memcpy(copy.to, copy.from, static_cast<size_t>(copy.bytes));
       else
@@ -346,13 +350,10 @@ void poplar_test_wait_for_copies(int32_t groups) {
       if (poplar_test_copied)
         poplar_test_copied(copy.to, copy.from, copy.bytes, copy.site);
     }
-    current->copies.pop_front();
+    current->groups.erase(current->groups.begin());
   }
 }
-int32_t poplar_test_lane() {
-  return static_cast<int32_t>(current - block->threads.data()) %
-         block->launch.subgroupSize;
-}
+int32_t poplar_test_lane() { return current->lane; }
 float poplar_test_shuffle_xor(float value, int32_t offset, int32_t width) {
   int32_t lane = poplar_test_lane(), other = lane ^ offset;
   current->valid = other < width;
