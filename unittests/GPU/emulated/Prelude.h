@@ -44,7 +44,7 @@ char *poplar_emulated_global(uint64_t address, int64_t bytes, uint64_t *begin,
 }
 
 /// In front of a function that is not inlined.
-#define POPLAR_CALLED __attribute__((noinline))
+#define POPLAR_CALLED __attribute__((noinline, unused))
 
 namespace {
 
