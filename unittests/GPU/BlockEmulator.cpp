@@ -9,10 +9,8 @@
 #include "BlockEmulator.h"
 
 #include <algorithm>
-#include <csetjmp>
 #include <cstdlib>
 #include <cstring>
-#include <deque>
 #include <memory>
 #include <numeric>
 #include <random>
@@ -26,11 +24,15 @@ namespace {
 
 constexpr size_t stackBytes = 64 << 10;
 
+/// Where a jump goes to, as the compiler's own functions for that keep it: threads
+/// wait millions of times, and those of the library take several times as long.
+using Place = void *[5];
+
 /// A stack of its own, on which kernels run one after the other. It is started
 /// by makecontext and then switched to by jumps, which unlike swapcontext do
 /// not ask the system for anything.
 struct Fiber {
-  jmp_buf place;
+  Place place;
   bool started = false;
   std::unique_ptr<char[]> stack{new char[stackBytes]};
 };
@@ -60,8 +62,12 @@ struct Thread {
   bool isBarrier = false;
   /// The line that the thread has come to.
   int32_t line = 0;
-  /// Groups of copies, of which the last is still open.
-  std::deque<std::vector<Copy>> copies{1};
+  /// The thread's number in its block, and its subgroup and place there.
+  int32_t number = 0, subgroup = 0, lane = 0;
+  /// Groups of copies, in order, and the one that is not ended yet. Every thread of
+  /// every block begins with none, so nothing is allocated for that.
+  std::vector<std::vector<Copy>> groups;
+  std::vector<Copy> group;
 };
 
 struct Block {
@@ -112,14 +118,19 @@ private:
 Block *block;
 Thread *current;
 Order order;
-jmp_buf scheduler;
+Place scheduler;
 /// Of the threads of a block, by number; kept from block to block.
 std::vector<std::unique_ptr<Fiber>> fibers;
 
-void waitAs(Thread::State state) {
+/// A function must not jump to itself, nor be inlined into one that does.
+[[noreturn, gnu::noinline]] void jump(Place &place) {
+  __builtin_longjmp(place, 1);
+}
+
+[[gnu::noinline]] void waitAs(Thread::State state) {
   current->state = state;
-  if (_setjmp(current->fiber->place) == 0)
-    _longjmp(scheduler, 1);
+  if (__builtin_setjmp(current->fiber->place) == 0)
+    jump(scheduler);
 }
 
 void enter() {
@@ -130,13 +141,13 @@ void enter() {
 }
 
 /// Returns when the thread waits, or is done.
-void resume(Thread &thread) {
+[[gnu::noinline]] void resume(Thread &thread) {
   current = &thread;
-  if (_setjmp(scheduler) != 0)
+  if (__builtin_setjmp(scheduler) != 0)
     return;
   Fiber &fiber = *thread.fiber;
   if (std::exchange(fiber.started, true))
-    _longjmp(fiber.place, 1);
+    jump(fiber.place);
   ucontext_t context;
   getcontext(&context);
   context.uc_stack.ss_sp = fiber.stack.get();
@@ -242,6 +253,9 @@ std::string Block::run() {
   for (size_t i : order.get(numbers, threads.size())) {
     Thread &thread = threads[i];
     int32_t number = static_cast<int32_t>(i);
+    thread.number = number;
+    thread.subgroup = number / launch.subgroupSize;
+    thread.lane = number % launch.subgroupSize;
     thread.index = {number % x, number / x % y, number / x / y};
     if (!launch.waits) {
       current = &thread;
@@ -290,9 +304,8 @@ std::string poplar::gputest::run(Kernel kernel, void *const *arguments,
 }
 
 Position poplar::gputest::getPosition() {
-  auto number = static_cast<int32_t>(current - block->threads.data());
-  auto warp = static_cast<size_t>(number / block->launch.subgroupSize);
-  return {block->index, number, block->epoch, block->warpEpochs[warp]};
+  return {block->index, current->number, block->epoch,
+          block->warpEpochs[static_cast<size_t>(current->subgroup)]};
 }
 
 int64_t poplar_test_thread_id(int32_t dimension) {
@@ -324,21 +337,20 @@ const uint64_t *poplar_test_gather(const uint64_t *values, int32_t count) {
   current->count = count;
   current->members = 0xFFFFFFFF;
   waitAs(Thread::AtShuffle);
-  size_t number = static_cast<size_t>(current - block->threads.data());
-  return block
-      ->gathered[number / static_cast<size_t>(block->launch.subgroupSize)]
-      .data();
+  return block->gathered[static_cast<size_t>(current->subgroup)].data();
 }
 void (*poplar_test_copied)(char *to, const char *from, int64_t bytes,
                            int32_t site) = nullptr;
 void poplar_test_copy_later(char *to, const char *from, int64_t bytes,
                             int32_t site) {
-  current->copies.back().push_back({to, from, bytes, site});
+  current->group.push_back({to, from, bytes, site});
 }
-void poplar_test_end_copies() { current->copies.emplace_back(); }
+void poplar_test_end_copies() {
+  current->groups.push_back(std::exchange(current->group, {}));
+}
 void poplar_test_wait_for_copies(int32_t groups) {
-  while (static_cast<int32_t>(current->copies.size()) - 1 > groups) {
-    for (const Copy &copy : current->copies.front()) {
+  while (static_cast<int32_t>(current->groups.size()) > groups) {
+    for (const Copy &copy : current->groups.front()) {
       if (copy.from)
         std::memcpy(copy.to, copy.from, static_cast<size_t>(copy.bytes));
       else
@@ -346,13 +358,10 @@ void poplar_test_wait_for_copies(int32_t groups) {
       if (poplar_test_copied)
         poplar_test_copied(copy.to, copy.from, copy.bytes, copy.site);
     }
-    current->copies.pop_front();
+    current->groups.erase(current->groups.begin());
   }
 }
-int32_t poplar_test_lane() {
-  return static_cast<int32_t>(current - block->threads.data()) %
-         block->launch.subgroupSize;
-}
+int32_t poplar_test_lane() { return current->lane; }
 float poplar_test_shuffle_xor(float value, int32_t offset, int32_t width) {
   int32_t lane = poplar_test_lane(), other = lane ^ offset;
   current->valid = other < width;

@@ -5,7 +5,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""Trains tiny models for 20 steps of 28 samples under many plans, each rank in
+"""Trains tiny models for 10 steps of 28 samples under many plans, each rank in
 three or more micro-steps, the last of them smaller, with the gradient clipped
 in every step, and compares with a run on one device, which takes the batch at
 once:
@@ -16,7 +16,7 @@ A plan is a model, a stage of ZeRO, a number of ranks, how samples are shared
 (evenly, unevenly, one rank has none) and how state is (evenly, unevenly, one
 rank holds none; in stage 0, where all hold all, who reduces how much).
 
-Each of the 336 plans takes some seconds; --model and --part run some of them.
+Each of the 336 plans takes some seconds; --model and --part run some of them, --steps takes more steps.
 --spread gives each plan of several ranks to one of the three models, such that
 each model has all combinations of any three of stage, ranks, samples and state."""
 
@@ -28,7 +28,7 @@ import shutil
 import jobs
 from jobs import Plan, Rank
 
-STEPS, CLIP, SAMPLES = 20, 0.5, 28
+STEPS, CLIP, SAMPLES = 10, 0.5, 28
 
 # (micro_batch, steps, last) of the ranks: those who meet in every micro-step
 # (stages 2 and 3), and those who do not (None: the same).
@@ -97,7 +97,7 @@ def main():
         parser.add_argument("--part", default="1/1", help="I/N: the Ith of N parts")
         parser.add_argument("--jobs", type=int, help="how many at a time")
 
-    arguments = jobs.parse_arguments(__doc__, add)
+    arguments = jobs.parse_arguments(__doc__, add, STEPS)
     models = [arguments.model] if arguments.model else jobs.MODELS
     total = len(list(all_variants(jobs.MODELS)))
     part, parts = map(int, arguments.part.split("/"))
@@ -106,7 +106,7 @@ def main():
 
     workshop, report = jobs.Workshop(arguments.directory), jobs.Report()
     errors = []  # of losses and updates
-    options = ["--steps", STEPS, "--lr", 1e-3, "--clip", CLIP]
+    options = ["--steps", arguments.steps, "--lr", 1e-3, "--clip", CLIP]
 
     def prepare(model):
         reference = workshop.train_alone(model, f"{model}-reference", SAMPLES, options)

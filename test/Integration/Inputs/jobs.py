@@ -435,11 +435,14 @@ def compare_runs(run, reference, initial, clip):
     return loss, update, failures + more
 
 
-def parse_arguments(description, add=lambda parser: None):
+def parse_arguments(description, add=lambda parser: None, steps=None):
+    """`steps` is the default of --steps, which only some tests have."""
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("directory", help="for builds and runs; is emptied")
+    if steps:
+        parser.add_argument("--steps", type=int, default=steps, help=f"default: {steps}")
     add(parser)
     return parser.parse_args()
 

@@ -5,9 +5,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""Trains tiny models for 20 steps, cut into pipeline stages in many ways, with
-the gradient clipped in every step, and compares with a run on one device, which
-takes the batch at once, as equivalence.py does:
+"""Trains tiny models for 10 steps (--steps: more), cut into pipeline stages in many
+ways, with the gradient clipped in every step, and compares with a run on one device,
+which takes the batch at once, as equivalence.py does:
   losses     within 1e-5 of each other, relatively; so are those of validation
   updates    |D - D*| <= 1e-3 |D*| for every tensor, D what training added to it
 
@@ -26,7 +26,7 @@ import concurrent.futures
 import jobs
 from jobs import DeviceType, Plan, Rank
 
-STEPS, CLIP, SAMPLES = 20, 0.5, 12
+STEPS, CLIP, SAMPLES = 10, 0.5, 12
 # The tiny models have two blocks, or as many as in their name: with what is in
 # front of them and behind them, four units, or two more. Ranges of a group are
 # those of its chunks.
@@ -121,16 +121,17 @@ def make_plan(model, cut, schedule, batch, stages, types):
 
 
 def main():
-    arguments = jobs.parse_arguments(__doc__)
+    arguments = jobs.parse_arguments(__doc__, steps=STEPS)
+    steps, half = arguments.steps, arguments.steps // 2
     workshop, report = jobs.Workshop(arguments.directory), jobs.Report()
     # A constant rate: a schedule would know how many steps are to come.
     options = ["--lr", 1e-3, "--clip", CLIP, "--schedule", "constant", "--warmup", 0]
-    options += ["--eval-every", STEPS // 2, "--eval-batches", 2]
+    options += ["--eval-every", half, "--eval-batches", 2]
     errors = []
 
     def prepare(model):
         reference = workshop.train_alone(
-            model, f"{model}-reference", SAMPLES, [*options, "--steps", STEPS]
+            model, f"{model}-reference", SAMPLES, [*options, "--steps", steps]
         )
         return reference, workshop.initial_weights(model)
 
@@ -161,7 +162,7 @@ def main():
             run = workshop.train(
                 job,
                 f"{name}-run",
-                [*options, "--steps", STEPS, *replicated, "--report-memory", memory],
+                [*options, "--steps", steps, *replicated, "--report-memory", memory],
             )
             compare(name, run, model)
             allocated, said = jobs.allocated_peaks(memory), jobs.printed_peaks(job)
@@ -175,8 +176,8 @@ def main():
             other = workshop.build(whole, f"{model}-whole")
             for first, second, kind in ((job, other, "to"), (other, job, "from")):
                 out = f"{name}-{kind}-zero"
-                workshop.train(first, out, [*options, "--steps", STEPS // 2])
-                run = workshop.train(second, out, [*options, "--steps", STEPS], True)
+                workshop.train(first, out, [*options, "--steps", half])
+                run = workshop.train(second, out, [*options, "--steps", steps], True)
                 compare(out, run, model)
         except jobs.JobError as error:
             report.check(name, [str(error)])

@@ -5,13 +5,13 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""Trains tiny models for 20 steps under plans in which devices share units: of
+"""Trains tiny models for 10 steps under plans in which devices share units: of
 adapters with dropout, beside frozen weights in f32 or in few bits, and with
 moments in 8 bits. Compares with a run on one device:
   losses     within 1e-6 of each other, relatively; with moments in 8 bits, 1e-4
   updates    |D - D*| <= 1e-3 |D*| for every tensor, D what training added to it
   memory     each rank has the peak that poplar build printed, to the byte
-  resuming   after 10 steps, runs with shared units go on without them, and the
+  resuming   after 5 steps, runs with shared units go on without them, and the
              other way round
   merging    gives the weights that one device's program gives, bit by bit
   sampling   greedy text is that of one device, with caches and without
@@ -23,7 +23,7 @@ import os
 import adapters
 import jobs
 
-STEPS, CLIP, SAMPLES = 20, 0.01, 12
+STEPS, CLIP, SAMPLES = 10, 0.01, 12
 LOSSES, INT8_LOSSES = 1e-6, 1e-4
 OPTIONS = ["--lr", 1e-3, "--clip", CLIP, "--schedule", "constant"]
 LORA = ["--lora-rank", "4", "--lora-alpha", "8", "--lora-dropout", "0.1"]

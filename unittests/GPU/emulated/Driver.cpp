@@ -541,12 +541,14 @@ Result cuModuleLoadDataEx(CUmod_st **result, const void *image, unsigned count,
     if (std::string excess = findExcess(kernel, module->program.version);
         !excess.empty())
       return say(excess);
-  // Now and not when it is started: other ranks would wait for this one then.
-  for (const PTXKernel &kernel : module->program.kernels) {
-    Kernel compiled = compileKernel(kernel);
-    if (!compiled)
-      return say("what PTX became cannot be compiled: kernel " + kernel.name);
-    module->functions[kernel.name] = {compiled, &kernel};
+  // Now and not when one is started: other ranks would wait for this one then.
+  const std::vector<PTXKernel> &kernels = module->program.kernels;
+  const std::vector<Kernel> compiled = compileKernels(kernels);
+  for (size_t i = 0; i < kernels.size(); ++i) {
+    if (!compiled[i])
+      return say("what PTX became cannot be compiled: kernel " +
+                 kernels[i].name);
+    module->functions[kernels[i].name] = {compiled[i], &kernels[i]};
   }
   *result = module.release();
   return 0;

@@ -11,11 +11,13 @@
 #include "Prelude.h"
 
 #include <cstdlib>
+#include <deque>
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <map>
 #include <sstream>
 #include <sys/file.h>
 #include <unistd.h>
@@ -57,7 +59,7 @@ std::string readFile(const fs::path &path) {
 std::string describeSurroundings() {
   std::string text = std::string(POPLAR_EMULATED_COMPILER) + flags;
   for (const char *name :
-       {"/Prelude.h", "/Races.h", "/PTX.h", "/../BlockEmulator.h"})
+       {"/Prelude.h", "/Accesses.h", "/../BlockCalls.h"})
     text += readFile(std::string(POPLAR_EMULATED_INCLUDE) + name);
   std::istringstream processor(readFile("/proc/cpuinfo"));
   for (std::string line; std::getline(processor, line) && !line.empty();)
@@ -66,12 +68,15 @@ std::string describeSurroundings() {
   return text;
 }
 
+/// Also the end of a symbol's name.
 std::string nameOf(const std::string &text) {
   std::ostringstream name;
-  name << "poplar-emulated-" << std::hex << std::hash<std::string>()(text)
-       << "-" << text.size();
+  name << std::hex << std::hash<std::string>()(text) << "_" << text.size();
   return name.str();
 }
+
+/// What the compiler gets at a time, at most, unless a single kernel is more.
+constexpr size_t kMostBytes = 1 << 20;
 
 /// The directory of objects, in which Prelude.h is compiled once; one of the
 /// process alone unless the environment names one.
@@ -82,24 +87,39 @@ public:
     return store;
   }
 
-  /// The object of `source`; empty if the compiler fails.
-  fs::path find(const std::string &source) {
-    fs::path object = directory / (nameOf(surroundings + source) + ".so");
-    std::error_code code;
-    if (fs::exists(object, code))
-      return object;
-    FileLock lock(fs::path(object).replace_extension(".lock"));
-    if (fs::exists(object, code))
-      return object;
-    fs::path text = fs::path(object).replace_extension(".cpp"),
-             fresh = fs::path(object).replace_extension(".new");
-    std::ofstream(text) << source;
-    bool isCompiled = run("-shared", text, fresh);
-    fs::remove(text, code);
-    if (!isCompiled)
-      return {};
-    fs::rename(fresh, object, code);
-    return code ? fs::path() : object;
+  /// What the kernels of a source are called in its object.
+  std::string getKey(const std::string &source) const {
+    return nameOf(surroundings + source);
+  }
+  fs::path getObject(const std::string &key) const {
+    return directory / ("poplar-emulated-" + key + ".so");
+  }
+
+  /// Compiles what has no object yet, of sources by key. A source without one
+  /// afterwards cannot be compiled.
+  void compile(const std::map<std::string, std::string> &sources) {
+    // All processes lock in the order of keys, so none waits for one that waits.
+    std::deque<FileLock> locks;
+    std::map<std::string, std::string> batch;
+    size_t bytes = 0;
+    for (const auto &[key, source] : sources) {
+      fs::path object = getObject(key);
+      std::error_code code;
+      if (fs::exists(object, code))
+        continue;
+      locks.emplace_back(object.replace_extension(".lock"));
+      if (fs::exists(getObject(key), code))
+        continue;
+      if (!batch.empty() && bytes + source.size() > kMostBytes) {
+        compileBatch(batch);
+        batch.clear();
+        bytes = 0;
+      }
+      batch[key] = source;
+      bytes += source.size();
+    }
+    if (!batch.empty())
+      compileBatch(batch);
   }
 
   ~Store() {
@@ -116,7 +136,7 @@ private:
                       : fs::temp_directory_path() /
                             ("poplar-emulated-" + std::to_string(getpid()));
     // The compiler takes NAME.gch for NAME where it finds both on its path.
-    headers = directory / nameOf(surroundings);
+    headers = directory / ("poplar-emulated-" + nameOf(surroundings));
     std::error_code code;
     fs::create_directories(headers, code);
     fs::path header = headers / "Prelude.h.gch";
@@ -128,6 +148,29 @@ private:
     if (run("-x c++-header", fs::path(POPLAR_EMULATED_INCLUDE) / "Prelude.h",
             fresh))
       fs::rename(fresh, header, code);
+  }
+
+  /// One object, which is that of each kernel.
+  void compileBatch(const std::map<std::string, std::string> &batch) {
+    fs::path fresh = getObject(batch.begin()->first).replace_extension(".new"),
+             text = fs::path(fresh).replace_extension(".cpp");
+    {
+      std::ofstream out(text);
+      out << "#include \"Prelude.h\"\n";
+      for (const auto &[key, source] : batch)
+        out << "#define poplarKernel poplarKernel_" << key
+            << "\n#define poplarTables poplarTables_" << key
+            << "\nnamespace kernel_" << key << " {\n"
+            << source << "}\n#undef poplarKernel\n#undef poplarTables\n";
+    }
+    bool isCompiled = run("-shared", text, fresh);
+    std::error_code code;
+    fs::remove(text, code);
+    if (!isCompiled)
+      return;
+    for (const auto &[key, source] : batch)
+      fs::create_hard_link(fresh, getObject(key), code);
+    fs::remove(fresh, code);
   }
 
   bool run(const std::string &kind, const fs::path &source,
@@ -147,19 +190,32 @@ private:
 
 } // namespace
 
-poplar::gputest::Kernel
-poplar::emulated::compileKernel(const PTXKernel &kernel) {
-  fs::path object = Store::get().find(kernel.source);
-  // It calls back.
+std::vector<poplar::gputest::Kernel>
+poplar::emulated::compileKernels(const std::vector<PTXKernel> &kernels) {
+  Store &store = Store::get();
+  std::vector<std::string> keys;
+  std::map<std::string, std::string> sources;
+  for (const PTXKernel &kernel : kernels) {
+    keys.push_back(store.getKey(kernel.source));
+    sources[keys.back()] = kernel.source;
+  }
+  store.compile(sources);
+  // Objects call back.
   Dl_info self;
-  dladdr(reinterpret_cast<void *>(compileKernel), &self);
+  dladdr(reinterpret_cast<void *>(compileKernels), &self);
   dlopen(self.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_GLOBAL);
-  void *library = object.empty() ? nullptr : dlopen(object.c_str(), RTLD_NOW);
-  if (!library)
-    return nullptr;
-  auto *table =
-      static_cast<const PoplarTable *>(dlsym(library, "poplarTables"));
-  for (; table->data; ++table)
-    Memory::get().add(table->data, table->bytes);
-  return reinterpret_cast<gputest::Kernel>(dlsym(library, "poplarKernel"));
+  std::vector<gputest::Kernel> functions;
+  for (const std::string &key : keys) {
+    void *library = dlopen(store.getObject(key).c_str(), RTLD_NOW);
+    functions.push_back(nullptr);
+    if (!library)
+      continue;
+    auto *table = static_cast<const PoplarTable *>(
+        dlsym(library, ("poplarTables_" + key).c_str()));
+    for (; table->data; ++table)
+      Memory::get().add(table->data, table->bytes);
+    functions.back() = reinterpret_cast<gputest::Kernel>(
+        dlsym(library, ("poplarKernel_" + key).c_str()));
+  }
+  return functions;
 }

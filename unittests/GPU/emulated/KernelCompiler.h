@@ -6,9 +6,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Compiles what a kernel became in C++. Objects are kept in the directory that
-// POPLAR_EMULATED_CACHE names, by their source: programs, tests and processes that
-// have a kernel in common compile it once.
+// Compiles what kernels became in C++. Objects are kept in the directory that
+// POPLAR_EMULATED_CACHE names, by the source of each kernel: programs, tests and
+// processes that have a kernel in common compile it once. Kernels of one program
+// that are not there yet are compiled together, which takes half as long.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,9 +21,10 @@
 
 namespace poplar::emulated {
 
-/// Null if the compiler fails. Tables of the kernel are part of the GPU's
-/// memory afterwards.
-gputest::Kernel compileKernel(const PTXKernel &kernel);
+/// One function per kernel, null if the compiler fails. Tables of the kernels are
+/// part of the GPU's memory afterwards.
+std::vector<gputest::Kernel>
+compileKernels(const std::vector<PTXKernel> &kernels);
 
 } // namespace poplar::emulated
 

@@ -215,7 +215,7 @@ void Translation::readKernel(const std::string &line) {
       entries += found->second.entry;
     }
   }
-  kernel.source = "#include \"Prelude.h\"\n\n" + definitions +
+  kernel.source = definitions +
                   "extern \"C\" const PoplarTable poplarTables[] = {\n" +
                   entries + "    {nullptr, 0}};\n\n" + out.str();
   kernel.waits = instructions.waits;

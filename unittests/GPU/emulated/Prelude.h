@@ -8,13 +8,16 @@
 //
 // Registers hold bits; an instruction looks at them as its types say.
 //
+// Kernels have thousands of instructions: a function of more than a few statements
+// is not inlined, which halves the time that the compiler takes.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef POPLAR_UNITTESTS_GPU_EMULATED_PRELUDE_H
 #define POPLAR_UNITTESTS_GPU_EMULATED_PRELUDE_H
 
-#include "../BlockEmulator.h"
-#include "Races.h"
+#include "../BlockCalls.h"
+#include "Accesses.h"
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -40,6 +43,9 @@ char *poplar_emulated_global(uint64_t address, int64_t bytes, uint64_t *begin,
                                         const char *space);
 }
 
+/// In front of a function that is not inlined.
+#define POPLAR_CALLED __attribute__((noinline, unused))
+
 namespace {
 
 template <typename To, typename From> inline To bits(From from) {
@@ -58,35 +64,41 @@ struct bf16 {
 
 inline float toFloat(float x) { return x; }
 inline float toFloat(bf16 x) { return bits<float>(uint32_t(x.data) << 16); }
-inline float toFloat(f16 x) {
+POPLAR_CALLED float toFloat(f16 x) {
   int exponent = x.data >> 10 & 31, fraction = x.data & 1023;
-  float size = exponent == 31 ? (fraction ? NAN : INFINITY)
-               : exponent ? std::ldexp(float(1024 + fraction), exponent - 25)
-                          : std::ldexp(float(fraction), -24);
+  if (exponent != 0 && exponent != 31)
+    return bits<float>(uint32_t(x.data & 0x8000) << 16 |
+                       uint32_t(exponent + 112) << 23 |
+                       uint32_t(fraction) << 13);
+  float size = exponent ? (fraction ? NAN : INFINITY)
+                        : std::ldexp(float(fraction), -24);
   return std::copysign(size, x.data & 0x8000 ? -1.0f : 1.0f);
 }
 
 /// Nearest, ties to even.
 template <typename T> T fromFloat(float x);
 template <> inline float fromFloat<float>(float x) { return x; }
-template <> inline bf16 fromFloat<bf16>(float x) {
+template <> POPLAR_CALLED bf16 fromFloat<bf16>(float x) {
   uint32_t word = bits<uint32_t>(x);
   if (x != x)
     return {0x7FFF};
   return {uint16_t((word + 0x7FFF + (word >> 16 & 1)) >> 16)};
 }
-template <> inline f16 fromFloat<f16>(float x) {
+template <> POPLAR_CALLED f16 fromFloat<f16>(float x) {
   uint16_t sign = std::signbit(x) ? 0x8000 : 0;
   float size = std::fabs(x);
   if (x != x)
     return {0x7FFF};
   if (size >= 65520)
     return {uint16_t(sign | 0x7C00)};
-  int exponent = size == 0 ? -14 : std::max(std::ilogb(size), -14);
-  // The default mode of rounding: nearest, ties to even. A carry goes to the
-  // exponent by itself.
-  uint32_t steps = uint32_t(std::nearbyint(std::ldexp(size, 10 - exponent)));
-  return {uint16_t(sign | (steps + (uint32_t(exponent + 14) << 10)))};
+  // Below the least normal number, in steps of 2^-24; the default mode of rounding
+  // is nearest, ties to even.
+  if (size < 0x1p-14f)
+    return {uint16_t(sign | uint32_t(std::nearbyint(std::ldexp(size, 24))))};
+  // A carry goes to the exponent by itself.
+  uint32_t word = bits<uint32_t>(size);
+  word += 0xFFF + (word >> 13 & 1);
+  return {uint16_t(sign | (word - (112u << 23)) >> 13)};
 }
 
 /// The bits of a register as a value of type T, and back.
@@ -122,19 +134,19 @@ template <typename T> inline T fma(T a, T b, T c) {
     return std::fma(a, b, c);
 }
 /// One that is NaN loses, or wins where `nan`.
-template <typename T> inline T larger(T a, T b, bool nan) {
+template <typename T> POPLAR_CALLED T larger(T a, T b, bool nan) {
   if (nan && (a != a || b != b))
     return std::numeric_limits<T>::quiet_NaN();
   return std::fmax(a, b);
 }
-template <typename T> inline T smaller(T a, T b, bool nan) {
+template <typename T> POPLAR_CALLED T smaller(T a, T b, bool nan) {
   if (nan && (a != a || b != b))
     return std::numeric_limits<T>::quiet_NaN();
   return std::fmin(a, b);
 }
 
 /// To an integer, cut off at its range; NaN is 0.
-template <typename To, typename From> inline To truncate(From x) {
+template <typename To, typename From> POPLAR_CALLED To truncate(From x) {
   if (x != x)
     return 0;
   double whole = std::trunc(double(x));
@@ -167,7 +179,7 @@ template <typename T> inline T bitField(T a, uint32_t at, uint32_t count) {
   static_assert(std::is_unsigned_v<T>);
   return T(shiftRight(a, at & 255) & ~shiftLeft(T(~T(0)), count & 255));
 }
-inline uint32_t permute(uint32_t a, uint32_t b, uint32_t selector) {
+POPLAR_CALLED uint32_t permute(uint32_t a, uint32_t b, uint32_t selector) {
   uint64_t both = uint64_t(b) << 32 | a;
   uint32_t result = 0;
   for (int i = 0; i < 4; ++i) {
@@ -181,7 +193,7 @@ inline uint32_t permute(uint32_t a, uint32_t b, uint32_t selector) {
 }
 
 /// shfl.sync: mode 'b' for bfly, 'i' for idx, 'u' for up, 'd' for down.
-inline uint32_t shuffle(char mode, uint32_t value, uint32_t by, uint32_t c,
+POPLAR_CALLED uint32_t shuffle(char mode, uint32_t value, uint32_t by, uint32_t c,
                         uint32_t members, bool &valid) {
   int32_t lane = poplar_test_lane();
   int32_t step = by & 31, limit = c & 31, mask = c >> 8 & 31;
@@ -207,7 +219,7 @@ inline uint32_t shuffle(char mode, uint32_t value, uint32_t by, uint32_t c,
 }
 
 /// vote.sync.ballot of a whole warp.
-inline uint32_t ballot(bool value) {
+POPLAR_CALLED uint32_t ballot(bool value) {
   const uint64_t own = value;
   const uint64_t *all = poplar_test_gather(&own, 1);
   uint32_t lanes = 0;
@@ -217,7 +229,7 @@ inline uint32_t ballot(bool value) {
 }
 
 /// The GPU's memory: what is accessed has to be there, and aligned as a whole.
-inline char *global(uint64_t address, int64_t bytes, AccessKind kind,
+POPLAR_CALLED char *global(uint64_t address, int64_t bytes, AccessKind kind,
                     int32_t site) {
   static thread_local uint64_t begin = 0, end = 0;
   if (address % uint64_t(bytes) != 0)
@@ -231,7 +243,7 @@ inline char *global(uint64_t address, int64_t bytes, AccessKind kind,
 }
 /// That of a block or a thread: an address of the host. `space` has `size`
 /// bytes from `start` on.
-inline char *inside(uint64_t address, int64_t bytes, const char *start,
+POPLAR_CALLED char *inside(uint64_t address, int64_t bytes, const char *start,
                     int64_t size, const char *space) {
   uint64_t first = reinterpret_cast<uint64_t>(start);
   if (address < first || address + uint64_t(bytes) > first + uint64_t(size) ||
@@ -239,7 +251,7 @@ inline char *inside(uint64_t address, int64_t bytes, const char *start,
     poplar_emulated_fault(address, bytes, space);
   return reinterpret_cast<char *>(address);
 }
-inline char *shared(uint64_t address, int64_t size, int64_t bytes,
+POPLAR_CALLED char *shared(uint64_t address, int64_t size, int64_t bytes,
                     AccessKind kind, int32_t site) {
   char *place = inside(address, bytes, poplar_test_shared(), size, "shared");
   if (poplar_emulated_watches && kind != AccessKind::Address)
@@ -254,7 +266,7 @@ template <typename T> inline float half(uint64_t pair, int which) {
 /// d = a b + c, of which every lane has its parts (PTX ISA 8.7, "Matrix
 /// fragments for mma.m16n8k16"); sums in f64, rounded once.
 template <typename T>
-inline void multiplyMatrices(const uint64_t (&own)[6], const float (&c)[4],
+POPLAR_CALLED void multiplyMatrices(const uint64_t (&own)[6], const float (&c)[4],
                              float (&d)[4]) {
   const uint64_t *all = poplar_test_gather(own, 6);
   int lane = poplar_test_lane(), group = lane / 4, column = lane % 4 * 2;
@@ -272,7 +284,7 @@ inline void multiplyMatrices(const uint64_t (&own)[6], const float (&c)[4],
 }
 /// ldmatrix.m8n8.x4 of elements of 16 bits: lanes 8 i to 8 i + 7 name the rows
 /// of matrix i, of which every lane gets two elements.
-inline void loadMatrices(const char *row, bool transposed, uint32_t (&parts)[4],
+POPLAR_CALLED void loadMatrices(const char *row, bool transposed, uint32_t (&parts)[4],
                          int32_t site) {
   const uint64_t own = reinterpret_cast<uint64_t>(row);
   const uint64_t *rows = poplar_test_gather(&own, 1);

@@ -9,8 +9,10 @@
 #include "Races.h"
 #include "../BlockEmulator.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -39,29 +41,34 @@ struct Granule {
 
 constexpr uint64_t kPageBytes = 4096;
 
-/// The granules of an address space, by page.
+/// The granules of an address space, by page. Kernels go through several buffers at
+/// a time, so that the last pages found are kept at hand.
 class Shadow {
 public:
   Granule &at(uint64_t address, uint64_t granuleBytes) {
     uint64_t number = address / kPageBytes;
-    if (!page || number != pageNumber) {
+    Recent &recent = recents[number % kRecents];
+    if (!recent.page || recent.number != number) {
       std::unique_ptr<Granule[]> &found = pages[number];
       if (!found)
         found = std::make_unique<Granule[]>(kPageBytes / granuleBytes);
-      page = found.get();
-      pageNumber = number;
+      recent = {number, found.get()};
     }
-    return page[address % kPageBytes / granuleBytes];
+    return recent.page[address % kPageBytes / granuleBytes];
   }
   void clear() {
     pages.clear();
-    page = nullptr;
+    std::fill(std::begin(recents), std::end(recents), Recent());
   }
 
 private:
+  static constexpr uint64_t kRecents = 256;
+  struct Recent {
+    uint64_t number = 0;
+    Granule *page = nullptr;
+  };
   std::unordered_map<uint64_t, std::unique_ptr<Granule[]>> pages;
-  Granule *page = nullptr;
-  uint64_t pageNumber = 0;
+  Recent recents[kRecents];
 };
 
 struct Watch {

@@ -23,13 +23,8 @@
 #ifndef POPLAR_UNITTESTS_GPU_EMULATED_RACES_H
 #define POPLAR_UNITTESTS_GPU_EMULATED_RACES_H
 
+#include "Accesses.h"
 #include "PTX.h"
-
-#include <cstdint>
-
-/// What an access does; copies are those of cp.async, and an address alone is
-/// not an access.
-enum class AccessKind { Read, Write, Atomic, StartCopy, EndCopy, Address };
 
 namespace poplar::emulated {
 
@@ -41,14 +36,5 @@ void watchLaunch(const PTXKernel *kernel);
 const PTXKernel *getRunningKernel();
 
 } // namespace poplar::emulated
-
-extern "C" {
-/// Whether accesses are to be reported.
-extern bool poplar_emulated_watches;
-/// `at` is an address of the host; `site` is an index of PTXKernel::sites.
-/// Ends the process where there is a race, and says which.
-void poplar_emulated_access(const char *at, int64_t bytes, AccessKind kind,
-                            bool shared, int32_t site);
-}
 
 #endif // POPLAR_UNITTESTS_GPU_EMULATED_RACES_H
