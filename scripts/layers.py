@@ -65,7 +65,14 @@ LAYERS = {
         ("Import", ["Support", "Planner", "Dialect/NN", "Dialect/Cluster"]),
         (
             "Transforms/Model",
-            ["Dialect/NN", "Dialect/Cluster", "Dialect/Zero", "Dialect/Exec"],
+            [
+                "Support",
+                "Dialect/NN",
+                "Dialect/Cluster",
+                "Dialect/Zero",
+                "Dialect/Exec",
+                "Import",
+            ],
         ),
         (
             "Transforms/Plan",
