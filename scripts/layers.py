@@ -65,7 +65,13 @@ LAYERS = {
         ("Import", ["Support", "Planner", "Dialect/NN", "Dialect/Cluster"]),
         (
             "Transforms/Model",
-            ["Dialect/NN", "Dialect/Cluster", "Dialect/Zero", "Dialect/Exec"],
+            [
+                "Support",
+                "Dialect/NN",
+                "Dialect/Cluster",
+                "Dialect/Zero",
+                "Dialect/Exec",
+            ],
         ),
         (
             "Transforms/Plan",

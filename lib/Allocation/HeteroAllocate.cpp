@@ -144,14 +144,14 @@ void HeteroAllocatePass::refuse(const PlanSearchResult &result,
 void HeteroAllocatePass::setRecompute(const PlanCandidate &plan) {
   for (auto [index, type] :
        llvm::enumerate(getOperation().getOps<cluster::DeviceTypeOp>())) {
-    auto policy = cluster::symbolizeRecomputePolicy(plan.recompute[index]);
+    RecomputePolicy policy = plan.recompute[index];
     if (type.getRecompute() == policy)
       continue;
     for (auto profile : getOperation().getOps<cluster::ProfileOp>())
       if (profile.getDeviceType() == type.getSymName() &&
           !profile.getRecompute())
         profile.setRecompute(type.getRecompute());
-    type.setRecompute(*policy);
+    type.setRecompute(policy);
   }
 }
 

@@ -66,7 +66,7 @@ void Writer::writeTypes() {
       os.attribute("name", type.name);
       os.attribute("devices", type.count);
       os.attribute("precision", cluster.types[i].precision);
-      os.attribute("recompute", review.plan.recompute[i]);
+      os.attribute("recompute", toString(review.plan.recompute[i]));
       const PlanReview::TypeCurve &curve = review.curves[i];
       if (curve.points.empty())
         return;
@@ -120,7 +120,7 @@ void Writer::writeAlternative(const PlanOutcome &outcome) {
   writeLeftOut(*outcome.best);
   os.attributeObject("recompute", [&] {
     for (size_t i = 0; i < cluster.types.size(); ++i)
-      os.attribute(cluster.types[i].name, outcome.best->recompute[i]);
+      os.attribute(cluster.types[i].name, toString(outcome.best->recompute[i]));
   });
 }
 

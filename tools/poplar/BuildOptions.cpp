@@ -11,16 +11,31 @@
 
 using namespace poplar;
 
+/// An option whose value is one of `words`.
+template <typename Word, typename Range>
+static void addWordOption(CLI::App *command, const char *name, Word &value,
+                          const Range &words, const char *description) {
+  std::vector<std::string> names;
+  for (Word word : words)
+    names.push_back(toString(word));
+  command
+      ->add_option_function<std::string>(
+          name,
+          [&value](const std::string &text) { value = *parseWord<Word>(text); },
+          description)
+      ->default_str(toString(value))
+      ->check(CLI::IsMember(std::move(names)));
+}
+
 void addBuildOptions(CLI::App *command, BuildOptions &options) {
   command
       ->add_option("--precision", options.precision,
                    "Format of activations and working weights")
       ->check(CLI::IsMember({"f32", "bf16"}));
-  command
-      ->add_option("--recompute", options.recompute,
-                   "What the backward pass recomputes to save memory; in a "
-                   "plan, on all devices")
-      ->check(CLI::IsMember({"keep", "recompute-attention", "recompute-unit"}));
+  addWordOption(command, "--recompute", options.recompute,
+                listWords<RecomputePolicy>(),
+                "What the backward pass recomputes to save memory; in a "
+                "plan, on all devices");
   command
       ->add_option("--cpu", options.cpu,
                    "CPU to generate code for, by its LLVM name")

@@ -258,8 +258,7 @@ static bool printPolicy(Compilation &compilation, const StagedRequest &request,
 
 /// With --recompute, all types do that. Profiles that leave it to the type were
 /// made with what it was set to before.
-static void fixRecompute(mlir::ModuleOp module, const std::string &recompute) {
-  auto policy = *cluster::symbolizeRecomputePolicy(recompute);
+static void fixRecompute(mlir::ModuleOp module, RecomputePolicy policy) {
   std::map<std::string, cluster::DeviceTypeOp> types;
   for (auto type : module.getOps<cluster::DeviceTypeOp>())
     types[type.getSymName().str()] = type;
@@ -373,7 +372,8 @@ void addPlanCommand(CLI::App &app, int &status) {
       "cluster.json --global-batch 8 --pipeline 'avx2-f32@3+sse41-f32' -o "
       "stages.mlir\n  poplar plan --model "
       "model.mlir --cluster examples/clusters/a100-40-and-80.json "
-      "--global-batch 2Mtok --recompute recompute-unit\n  poplar plan model.mlir --recompute recompute-unit");
+      "--global-batch 2Mtok --recompute recompute-unit\n  poplar plan "
+      "model.mlir --recompute recompute-unit");
   auto args = std::make_shared<Arguments>();
   addBuildOptions(command, args->build);
   command->add_option("--model,model", args->model, "Model, from poplar import")

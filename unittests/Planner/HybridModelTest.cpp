@@ -24,7 +24,8 @@ namespace {
 ClusterView makeCluster() {
   ClusterView cluster;
   for (const char *name : {"fast", "slow"}) {
-    DeviceType type{name, "cuda:sm_80", 1 << 30, "bf16", "keep", {}, {}, {}};
+    DeviceType type{name, "cuda:sm_80", 1 << 30, "bf16", RecomputePolicy::Keep,
+                    {},   {},           {}};
     type.flops = {{"bf16", name[0] == 'f' ? 2e14 : 1e14}};
     type.bandwidth = 1e12;
     cluster.types.push_back(type);
@@ -53,7 +54,7 @@ HybridModel makeModel(const ClusterView &cluster) {
   op.flops = 1e12;
   op.rows = op.columns = op.depth = 4096;
   HybridModel::Variant variant;
-  variant.recompute = "keep";
+  variant.recompute = RecomputePolicy::Keep;
   variant.boundaryBytes = 1 << 20;
   variant.scratchBytes = 64;
   variant.units.resize(4);
@@ -271,7 +272,7 @@ TEST(HybridModel, ScalesUnitsToWhatWasMeasured) {
   profile.microBatches = {1, 2, 4};
   profile.seconds = {1, 1.5, 3};
   profile.precision = "bf16";
-  profile.recompute = "keep";
+  profile.recompute = RecomputePolicy::Keep;
   profile.optimizerSeconds = 2.3;
   cluster.profiles = {profile};
   std::string error;
@@ -307,7 +308,8 @@ TEST(HybridModel, ScalesUnitsToWhatWasMeasured) {
 /// What ZeRO exchanges is what the runtime's collectives would take.
 static void checkExchange(int nodes, int perNode, const std::string &target) {
   ClusterView cluster;
-  cluster.types.push_back({"a", target, 1 << 30, "f32", "keep", {}, {}, {}});
+  cluster.types.push_back(
+      {"a", target, 1 << 30, "f32", RecomputePolicy::Keep, {}, {}, {}});
   cluster.defaultInside = LinkSpeed{0.25, 8192};
   cluster.defaultBetween = LinkSpeed{0.5, 1024};
   std::vector<ClusterRank> places;
@@ -329,7 +331,7 @@ static void checkExchange(int nodes, int perNode, const std::string &target) {
   type.memory = 1 << 30;
   type.inside = *cluster.defaultInside;
   type.library = getCollectiveLibrary(target);
-  type.modes = {{1, 1, "keep", {{1, 1, 0, 1, 1}}}};
+  type.modes = {{1, 1, RecomputePolicy::Keep, {{1, 1, 0, 1, 1}}}};
   problem.types = {type};
   problem.links = {nodes > 1
                        ? HybridProblem::Link{*cluster.defaultBetween, true}

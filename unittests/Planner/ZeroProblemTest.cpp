@@ -42,7 +42,7 @@ protected:
     type.target = "host";
     type.memory = memory;
     type.precision = "f32";
-    type.recompute = "keep";
+    type.recompute = RecomputePolicy::Keep;
     return type;
   }
 
@@ -54,7 +54,7 @@ protected:
     profile.seconds = {1, 8};
     profile.memory = DeviceProfile::Memory{fixedBytes, sampleBytes};
     profile.precision = "f32";
-    profile.recompute = "keep";
+    profile.recompute = RecomputePolicy::Keep;
     profile.isEstimate = false;
     return profile;
   }

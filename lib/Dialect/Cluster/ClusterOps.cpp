@@ -259,13 +259,10 @@ static LogicalResult verifyName(Operation *op, StringRef what, StringRef name) {
 }
 
 static LogicalResult verifyRecompute(Operation *op, StringAttr policy) {
-  if (!policy || symbolizeRecomputePolicy(policy))
+  if (!policy || parseWord<RecomputePolicy>(policy.getValue()))
     return success();
-  InFlightDiagnostic diag = op->emitError()
-                            << "unknown recompute policy '" << policy.getValue()
-                            << "' (known: ";
-  llvm::interleaveComma(getRecomputePolicies(), diag);
-  return diag << ")";
+  return op->emitError() << "unknown recompute policy '" << policy.getValue()
+                         << "' (known: " << joinWords<RecomputePolicy>() << ")";
 }
 
 /// `symbol` must name an OpTy of the module; `what` is that in words.

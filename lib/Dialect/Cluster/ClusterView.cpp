@@ -52,7 +52,7 @@ void ViewBuilder::add(DeviceTypeOp op) {
   type.target = op.getTarget().str();
   type.memory = *op.getMemory();
   type.precision = stringifyNumberFormat(op.getPrecision()).str();
-  type.recompute = stringifyRecomputePolicy(op.getRecompute()).str();
+  type.recompute = op.getRecompute();
   type.isRecomputeFixed = op.getFixedRecompute();
   if (DictionaryAttr flops = op.getFlopsAttr())
     for (NamedAttribute entry : flops)
@@ -105,9 +105,7 @@ void ViewBuilder::add(ProfileOp op) {
   profile.precision = op.getPrecision()
                           ? stringifyNumberFormat(*op.getPrecision()).str()
                           : type.precision;
-  profile.recompute = op.getRecompute()
-                          ? stringifyRecomputePolicy(*op.getRecompute()).str()
-                          : type.recompute;
+  profile.recompute = op.getRecompute().value_or(type.recompute);
   profile.isEstimate = op.getEstimate();
   profile.model = getOr(op.getModel(), "");
 }

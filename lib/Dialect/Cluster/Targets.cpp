@@ -32,10 +32,3 @@ const Target *poplar::cluster::findTarget(llvm::StringRef name) {
       targets, [&](const Target &target) { return target.name == name; });
   return target == targets.end() ? nullptr : target;
 }
-
-llvm::SmallVector<llvm::StringRef> poplar::cluster::getRecomputePolicies() {
-  llvm::SmallVector<llvm::StringRef> names;
-  for (uint32_t i = 0; i <= getMaxEnumValForRecomputePolicy(); ++i)
-    names.push_back(stringifyRecomputePolicy(RecomputePolicy(i)));
-  return names;
-}

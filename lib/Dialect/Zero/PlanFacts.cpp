@@ -220,16 +220,18 @@ zero::PlanOp zero::addPlan(ModuleOp module, const Plan &plan) {
     GroupOp::create(builder, loc, group.units, uint64_t(group.zeroStage),
                     group.tensorDegrees, list(group.parts));
   for (const Plan::Rank &rank : plan.ranks)
-    RankOp::create(builder, loc,
-                   SymbolRefAttr::get(module.getContext(), rank.type),
-                   builder.getStringAttr(rank.node),
-                   builder.getI64IntegerAttr(rank.share.microBatch),
-                   builder.getI64IntegerAttr(rank.share.steps),
-                   builder.getI64IntegerAttr(rank.share.last),
-                   builder.getI64IntegerAttr(rank.threads),
-                   builder.getF64FloatAttr(rank.state),
-                   builder.getI64IntegerAttr(rank.group), list(rank.turns),
-                   list(rank.chunks), text(rank.recompute));
+    RankOp::create(
+        builder, loc, SymbolRefAttr::get(module.getContext(), rank.type),
+        builder.getStringAttr(rank.node),
+        builder.getI64IntegerAttr(rank.share.microBatch),
+        builder.getI64IntegerAttr(rank.share.steps),
+        builder.getI64IntegerAttr(rank.share.last),
+        builder.getI64IntegerAttr(rank.threads),
+        builder.getF64FloatAttr(rank.state),
+        builder.getI64IntegerAttr(rank.group), list(rank.turns),
+        list(rank.chunks),
+        rank.recompute ? builder.getStringAttr(toString(*rank.recompute))
+                       : StringAttr());
   return op;
 }
 
@@ -271,7 +273,6 @@ Plan zero::readPlan(PlanOp op) {
          group.getTensor().vec(),
          group.getParts().value_or(ArrayRef<int64_t>()).vec()});
   for (RankOp rank : op.getRanks()) {
-    auto recompute = rank.getRecompute();
     plan.ranks.push_back(
         {rank.getDeviceType().str(),
          rank.getNode().str(),
@@ -281,7 +282,7 @@ Plan zero::readPlan(PlanOp op) {
          static_cast<int64_t>(rank.getThreads()),
          rank.getState().convertToDouble(),
          static_cast<int64_t>(rank.getGroup()),
-         recompute ? cluster::stringifyRecomputePolicy(*recompute).str() : "",
+         rank.getRecompute(),
          rank.getTurns().value_or(ArrayRef<int64_t>()).vec(),
          rank.getChunks().value_or(ArrayRef<int64_t>()).vec()});
   }

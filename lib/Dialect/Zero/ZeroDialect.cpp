@@ -177,7 +177,7 @@ ProgramOp ProgramInfo::create(OpBuilder &builder, Location location) const {
       cluster::NumberFormatAttr::get(
           context, *cluster::symbolizeNumberFormat(precision)),
       type(wire), type(gradientWire), flag(hasLossyParameters),
-      builder.getStringAttr(cluster::stringifyRecomputePolicy(recompute)),
+      builder.getStringAttr(toString(recompute)),
       builder.getI64IntegerAttr(stage), builder.getI64IntegerAttr(worldSize),
       flag(mixedRecompute), flag(scaled), type(received), type(sent),
       builder.getI64IntegerAttr(group), builder.getI64IntegerAttr(numGroups),

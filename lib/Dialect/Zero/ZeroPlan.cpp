@@ -515,11 +515,11 @@ bool BucketOp::isUsedBy(int64_t group, int64_t position) {
 
 /// `policy` may be null.
 static LogicalResult verifyRecompute(Operation *op, StringAttr policy) {
-  if (!policy || cluster::symbolizeRecomputePolicy(policy))
+  if (!policy || parseWord<RecomputePolicy>(policy.getValue()))
     return success();
   return op->emitOpError("has the recompute policy ")
          << showName(policy.getValue()) << ", expected "
-         << llvm::join(cluster::getRecomputePolicies(), ", ");
+         << joinWords<RecomputePolicy>();
 }
 
 Type BucketOp::getStorageType(Type working) {

@@ -111,7 +111,7 @@ private:
   bool takeTimes(const std::vector<int> &members,
                  std::vector<UnitTimes> &times);
   HybridProblem::Link getLink(size_t type, size_t otherType) const;
-  bool mayRecompute(int type, const std::string &recompute) const {
+  bool mayRecompute(int type, RecomputePolicy recompute) const {
     const DeviceType &own = cluster.types[type];
     return !own.isRecomputeFixed || own.recompute == recompute;
   }
@@ -240,7 +240,7 @@ bool HybridProblemBuilder::addModes(HybridProblem::DeviceType &type,
 
 static const HybridModel::Variant *
 findVariant(const std::vector<HybridModel::Variant> &variants,
-            const std::string &recompute, size_t degree) {
+            RecomputePolicy recompute, size_t degree) {
   for (const HybridModel::Variant &variant : variants)
     if (variant.recompute == recompute &&
         variant.tensorDegree == static_cast<int>(degree))

@@ -44,18 +44,19 @@ static std::vector<int64_t> getTensorDegrees(const StageRanks &stage) {
   return degrees;
 }
 
-/// What a pipeline recomputes in a stage; empty if all of its types do that
+/// What a pipeline recomputes in a stage; none if all of its types do that
 /// anyway. Ranks that share units say it alike.
-static std::string getOtherRecompute(const ClusterView &cluster,
-                                     const StageRanks &stage, size_t pipeline) {
+static std::optional<RecomputePolicy>
+getOtherRecompute(const ClusterView &cluster, const StageRanks &stage,
+                  size_t pipeline) {
   if (stage.recompute.empty())
-    return "";
-  const std::string &recompute = stage.recompute[pipeline];
+    return std::nullopt;
+  RecomputePolicy recompute = stage.recompute[pipeline];
   const std::vector<int> &ranks = stage.ranks[pipeline];
   bool isOfTypes = std::all_of(ranks.begin(), ranks.end(), [&](int rank) {
     return cluster.types[cluster.ranks[rank].type].recompute == recompute;
   });
-  return isOfTypes ? "" : recompute;
+  return isOfTypes ? std::nullopt : std::optional(recompute);
 }
 
 Plan poplar::writeStages(const ClusterView &cluster, std::string policy,
@@ -77,7 +78,8 @@ Plan poplar::writeStages(const ClusterView &cluster, std::string policy,
       plan.groups.push_back(
           {stage.units, stage.zeroStage, std::move(degrees), stage.parts});
     for (size_t pipeline = 0; pipeline < stage.ranks.size(); ++pipeline) {
-      std::string recompute = getOtherRecompute(cluster, stage, pipeline);
+      std::optional<RecomputePolicy> recompute =
+          getOtherRecompute(cluster, stage, pipeline);
       for (int number : stage.ranks[pipeline]) {
         const DeviceType &type = cluster.types[cluster.ranks[number].type];
         Plan::Rank rank;

@@ -230,7 +230,6 @@ void SpecializeDeviceTypesPass::runOnOperation() {
   SmallVector<zero::GroupOp, 0> groups = plan.getGroups();
   // A program for each type in each group, at each position among those that
   // share units; and what it recomputes.
-  using cluster::RecomputePolicy;
   using Program = std::tuple<Operation *, int64_t, int64_t>;
   DenseMap<Program, std::pair<RecomputePolicy, zero::RankOp>> policies;
   llvm::SmallSetVector<Program, 4> used;

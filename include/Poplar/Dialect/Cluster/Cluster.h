@@ -43,9 +43,6 @@ llvm::ArrayRef<Target> getTargets();
 /// Null if there is no target of this name.
 const Target *findTarget(llvm::StringRef name);
 
-/// Names of recomputation policies, the one that keeps most first.
-llvm::SmallVector<llvm::StringRef> getRecomputePolicies();
-
 /// What the cluster ops of a verified module say, for the planner. Without
 /// nodes there are no ranks.
 ClusterView buildClusterView(mlir::ModuleOp module);

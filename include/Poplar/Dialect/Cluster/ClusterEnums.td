@@ -21,14 +21,6 @@ def Cluster_NumberFormat : I32EnumAttr<"NumberFormat",
   let cppNamespace = "::poplar::cluster";
 }
 
-def Cluster_RecomputePolicy : I32EnumAttr<"RecomputePolicy",
-    "what a backward pass computes again, the one that keeps most first", [
-      I32EnumAttrCase<"Keep", 0, "keep">,
-      I32EnumAttrCase<"Attention", 1, "recompute-attention">,
-      I32EnumAttrCase<"Unit", 2, "recompute-unit">]> {
-  let cppNamespace = "::poplar::cluster";
-}
-
 /// Written as a string; verifiers refuse others, with the names that there are.
 class Cluster_QuotedAttr<I32EnumAttr enum>
     : StringBasedAttr<CPred<"::llvm::isa<::mlir::StringAttr>($_self)">,
@@ -40,7 +32,19 @@ class Cluster_QuotedAttr<I32EnumAttr enum>
   let constBuilderCall = "$_builder.getStringAttr(" # enum.cppNamespace #
       "::" # enum.symbolToStringFnName # "($0))";
 }
-def Cluster_RecomputeAttr : Cluster_QuotedAttr<Cluster_RecomputePolicy>;
+
+/// The same of an enum of Support/Words.h, which has the words.
+class Cluster_WordAttr<string cppType, string summary>
+    : StringBasedAttr<CPred<"::llvm::isa<::mlir::StringAttr>($_self)">,
+                      summary> {
+  let returnType = cppType;
+  let convertFromStorage =
+      "*::poplar::parseWord<" # cppType # ">($_self.getValue())";
+  let constBuilderCall = "$_builder.getStringAttr(::poplar::toString($0))";
+}
+def Cluster_RecomputeAttr
+    : Cluster_WordAttr<"::poplar::RecomputePolicy",
+                       "what a backward pass computes again">;
 
 def Cluster_LinkKind : I32EnumAttr<"LinkKind", "which devices a link joins", [
       I32EnumAttrCase<"Between", 0, "between">,

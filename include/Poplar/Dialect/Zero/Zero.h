@@ -68,7 +68,7 @@ struct ProgramInfo {
   std::string deviceType, target = "host";
   /// f32, bf16 or f16: activations and working copies.
   std::string precision = "f32";
-  cluster::RecomputePolicy recompute = cluster::RecomputePolicy::Keep;
+  RecomputePolicy recompute = RecomputePolicy::Keep;
   /// Other device types of the job recompute otherwise.
   bool mixedRecompute = false;
   int64_t stage = 0, worldSize = 1;

@@ -18,6 +18,7 @@
 #include "Poplar/Planner/Batch/Curve.h"
 #include "Poplar/Planner/Model/StateBytes.h"
 #include "Poplar/Planner/Model/WireFormat.h"
+#include "Poplar/Support/Words.h"
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -53,7 +54,8 @@ struct DeviceProfile {
   /// Seconds of the optimizer's step for a rank that is alone.
   std::optional<double> optimizerSeconds;
   /// What was measured; the device type's own where the profile does not say.
-  std::string precision, recompute;
+  std::string precision;
+  RecomputePolicy recompute;
   /// Computed from published figures instead of measured.
   bool isEstimate;
   /// Fingerprint of the model, empty if the profile does not name one.
@@ -69,9 +71,9 @@ struct DeviceType {
   std::string name, target;
   /// Bytes that a rank may use.
   int64_t memory;
-  /// "f32", "bf16" or "f16"; "keep", "recompute-attention" or
-  /// "recompute-unit".
-  std::string precision, recompute;
+  /// "f32", "bf16" or "f16".
+  std::string precision;
+  RecomputePolicy recompute = RecomputePolicy::Keep;
   /// The user's wish: plans recompute nothing else.
   bool isRecomputeFixed = false;
   /// Peak rate of matrix products by number format, where known.
@@ -136,12 +138,8 @@ struct ClusterView {
   /// The same as if the type recomputed something else.
   const DeviceProfile *findProfile(int type, int stage,
                                    const std::string &model,
-                                   const std::string &recompute) const;
+                                   RecomputePolicy recompute) const;
 };
-
-/// What a type may recompute, by the memory that it takes, most first.
-constexpr const char *recomputePolicies[] = {"keep", "recompute-attention",
-                                             "recompute-unit"};
 
 /// The command that measures device type `type`. What the planner does not know
 /// is in capitals.

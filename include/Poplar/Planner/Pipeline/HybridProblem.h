@@ -128,7 +128,7 @@ struct HybridProblem : UnitParameters {
   struct Mode {
     int tensorDegree = 1;
     int64_t microBatch = 1;
-    std::string recompute;
+    RecomputePolicy recompute = RecomputePolicy::Keep;
     /// By unit.
     std::vector<UnitCost> units;
   };

@@ -53,8 +53,8 @@ struct Plan {
     /// Its part of the sharded state, relative to the others of its group.
     double state = 1;
     int64_t group = 0;
-    /// Empty for what its type recomputes.
-    std::string recompute;
+    /// None for what its type recomputes.
+    std::optional<RecomputePolicy> recompute;
     /// Its order of passes and their chunks, in plans of schedule "custom".
     std::vector<int64_t> turns, chunks;
   };
@@ -94,7 +94,7 @@ struct StageRanks {
   /// By pipeline: the ranks of the cluster that share the units in it, and what
   /// they recompute. `recompute` is empty where all do what their type does.
   std::vector<std::vector<int>> ranks;
-  std::vector<std::string> recompute;
+  std::vector<RecomputePolicy> recompute;
   std::vector<int64_t> parts;
 };
 

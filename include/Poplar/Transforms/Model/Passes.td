@@ -92,7 +92,8 @@ def NNDifferentiate : Pass<"nn-differentiate", "::mlir::ModuleOp"> {
     @infer. `recompute` chooses the residuals.
   }];
   let options = [
-    Option<"recompute", "recompute", "std::string", "\"keep\"",
+    Option<"recompute", "recompute", "::poplar::RecomputePolicy",
+           "::poplar::RecomputePolicy::Keep",
            "keep, recompute-attention or recompute-unit">
   ];
   let dependentDialects = ["::poplar::nn::NNDialect",
