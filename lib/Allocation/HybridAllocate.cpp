@@ -191,11 +191,12 @@ static LogicalResult findPlanOfModel(ModuleOp module,
 static std::vector<LossyWires> listWires(const ClusterView &cluster) {
   std::vector<LossyWires> wires = listLossyWires(cluster);
   bool allWide = llvm::all_of(cluster.ranks, [&](const ClusterRank &rank) {
-    return cluster.types[rank.type].getWorkingFormat() == "f32";
+    return cluster.types[rank.type].getWorkingFormat() == NumberFormat::F32;
   });
   if (!allWide)
-    llvm::erase_if(
-        wires, [](const LossyWires &it) { return it.parameters == "bf16"; });
+    llvm::erase_if(wires, [](const LossyWires &it) {
+      return it.parameters == WireFormat::BF16;
+    });
   return wires;
 }
 

@@ -178,14 +178,15 @@ LogicalResult EstimateProfilesPass::estimate(int index, int stage,
     seconds.push_back((measured ? scale[batch] : 1) *
                       roofline->getSeconds(costs.ops, batch));
   std::string source =
-      measured ? std::string("estimate: measured times of ") +
-                     toString(measured->recompute) +
-                     " and what a roofline adds for " + toString(recompute)
-               : llvm::formatv("estimate: roofline of {0:e3} FLOP/s of {1} and "
-                               "{2:e3} B/s",
-                               type.flops.at(type.getWorkingFormat()),
-                               type.getWorkingFormat(), *type.bandwidth)
-                     .str();
+      measured
+          ? std::string("estimate: measured times of ") +
+                toString(measured->recompute) +
+                " and what a roofline adds for " + toString(recompute)
+          : llvm::formatv("estimate: roofline of {0:e3} FLOP/s of {1} and "
+                          "{2:e3} B/s",
+                          type.flops.at(type.getWorkingFormat()),
+                          toString(type.getWorkingFormat()), *type.bandwidth)
+                .str();
   auto op =
       SymbolTable(getOperation()).lookup<cluster::DeviceTypeOp>(type.name);
   OpBuilder builder(&getContext());

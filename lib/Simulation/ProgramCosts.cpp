@@ -40,7 +40,7 @@ ProgramChoice::ProgramChoice(const DeviceType &type) {
 
 std::vector<std::string> ProgramChoice::getKey() const {
   bool isHost = options.workspaceBytes < 0;
-  return {info.precision, toString(options.recompute),
+  return {toString(info.precision), toString(options.recompute),
           isHost ? info.target : "", std::to_string(options.threads)};
 }
 

@@ -33,8 +33,9 @@ using namespace poplar;
 namespace {
 
 struct PlanPipelineOptions : PassPipelineOptions<PlanPipelineOptions> {
-  Option<std::string> precision{
-      *this, "precision", llvm::cl::desc("f32 or bf16"), llvm::cl::init("f32")};
+  Option<NumberFormat> precision{*this, "precision",
+                                 llvm::cl::desc("f32, bf16 or f16"),
+                                 llvm::cl::init(NumberFormat::F32)};
   Option<RecomputePolicy> recompute{
       *this, "recompute",
       llvm::cl::desc("keep, recompute-attention or recompute-unit"),
@@ -91,7 +92,7 @@ void poplar::buildSchedulePipeline(OpPassManager &pm,
   pm.addPass(createAnnotateCost());
   if (options.storesOnly)
     pm.addPass(createNNStoreActivations({options.precision}));
-  else if (options.precision != "f32")
+  else if (options.precision != NumberFormat::F32)
     pm.addPass(createNNConvertPrecision({options.precision}));
   pm.addPass(createZeroCutStages());
   pm.addPass(createZeroShardUnits());

@@ -28,10 +28,9 @@ static void addWordOption(CLI::App *command, const char *name, Word &value,
 }
 
 void addBuildOptions(CLI::App *command, BuildOptions &options) {
-  command
-      ->add_option("--precision", options.precision,
-                   "Format of activations and working weights")
-      ->check(CLI::IsMember({"f32", "bf16"}));
+  addWordOption(command, "--precision", options.precision,
+                std::array{NumberFormat::F32, NumberFormat::BF16},
+                "Format of activations and working weights");
   addWordOption(command, "--recompute", options.recompute,
                 listWords<RecomputePolicy>(),
                 "What the backward pass recomputes to save memory; in a "

@@ -194,7 +194,7 @@ static bool planPipeline(Compilation &compilation, Arguments &args) {
       return false;
     if (wires->any())
       plan.setGradientWireAttr(mlir::TypeAttr::get(
-          zero::getWireType(module.getContext(), wires->gradients)));
+          zero::getWireType(module.getContext(), *wires->gradients)));
   }
   if (!args.output.empty() &&
       !writeFiles({{args.output, formatModule(module)}}, compilation.error))

@@ -24,9 +24,10 @@ namespace {
 ClusterView makeCluster() {
   ClusterView cluster;
   for (const char *name : {"fast", "slow"}) {
-    DeviceType type{name, "cuda:sm_80", 1 << 30, "bf16", RecomputePolicy::Keep,
-                    {},   {},           {}};
-    type.flops = {{"bf16", name[0] == 'f' ? 2e14 : 1e14}};
+    DeviceType type{
+        name, "cuda:sm_80", 1 << 30, NumberFormat::BF16, RecomputePolicy::Keep,
+        {},   {},           {}};
+    type.flops = {{NumberFormat::BF16, name[0] == 'f' ? 2e14 : 1e14}};
     type.bandwidth = 1e12;
     cluster.types.push_back(type);
   }
@@ -256,7 +257,7 @@ TEST(HybridModel, UnlikeDevicesOfANodeAreATeam) {
   EXPECT_EQ(team.memory, 64 + ((1 << 28) - 64) / 3 * 4);
   // Another format, or other numbers in another node, and there is none.
   ClusterView other = cluster;
-  other.types[1].precision = "f32";
+  other.types[1].precision = NumberFormat::F32;
   EXPECT_TRUE(findTeam(other).empty());
   other = cluster;
   other.ranks[5].type = 1;
@@ -271,7 +272,7 @@ TEST(HybridModel, ScalesUnitsToWhatWasMeasured) {
   profile.stage = 2;
   profile.microBatches = {1, 2, 4};
   profile.seconds = {1, 1.5, 3};
-  profile.precision = "bf16";
+  profile.precision = NumberFormat::BF16;
   profile.recompute = RecomputePolicy::Keep;
   profile.optimizerSeconds = 2.3;
   cluster.profiles = {profile};
@@ -308,8 +309,14 @@ TEST(HybridModel, ScalesUnitsToWhatWasMeasured) {
 /// What ZeRO exchanges is what the runtime's collectives would take.
 static void checkExchange(int nodes, int perNode, const std::string &target) {
   ClusterView cluster;
-  cluster.types.push_back(
-      {"a", target, 1 << 30, "f32", RecomputePolicy::Keep, {}, {}, {}});
+  cluster.types.push_back({"a",
+                           target,
+                           1 << 30,
+                           NumberFormat::F32,
+                           RecomputePolicy::Keep,
+                           {},
+                           {},
+                           {}});
   cluster.defaultInside = LinkSpeed{0.25, 8192};
   cluster.defaultBetween = LinkSpeed{0.5, 1024};
   std::vector<ClusterRank> places;

@@ -15,7 +15,7 @@ DeviceType test::makeDeviceType(const std::string &name, int64_t memory) {
   type.name = name;
   type.target = "host";
   type.memory = memory;
-  type.precision = "f32";
+  type.precision = NumberFormat::F32;
   type.recompute = RecomputePolicy::Keep;
   return type;
 }
@@ -28,7 +28,7 @@ DeviceProfile test::makeDeviceProfile(int type, int stage,
   profile.microBatches = {1, 8};
   profile.seconds = {1, 8};
   profile.memory = DeviceProfile::Memory{16000, 1000};
-  profile.precision = "f32";
+  profile.precision = NumberFormat::F32;
   profile.recompute = recompute;
   profile.isEstimate = false;
   return profile;

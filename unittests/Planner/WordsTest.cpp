@@ -7,6 +7,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Support/Words.h"
+#include "Poplar/Planner/Model/StateBytes.h"
+#include "Poplar/Planner/Model/WireFormat.h"
 #include "gtest/gtest.h"
 #include <set>
 
@@ -15,7 +17,7 @@ using namespace poplar;
 namespace {
 
 template <typename Word> class WordsTest : public testing::Test {};
-using AllWords = testing::Types<RecomputePolicy>;
+using AllWords = testing::Types<NumberFormat, WireFormat, RecomputePolicy>;
 TYPED_TEST_SUITE(WordsTest, AllWords);
 
 TYPED_TEST(WordsTest, ReadsWhatItWrites) {
@@ -48,6 +50,26 @@ TEST(WordsTextTest, ListsThemInOrder) {
             "keep or recompute-attention or recompute-unit");
   static_assert(parseWord<RecomputePolicy>("recompute-unit") ==
                 RecomputePolicy::Unit);
+}
+
+// Bytes that do not follow from how a word begins.
+TEST(WordsTextTest, FormatsHaveTheirBytes) {
+  using Format = NumberFormat;
+  EXPECT_EQ(getStorageBytes(Format::F32), 4);
+  EXPECT_EQ(getStorageBytes(Format::TF32), 4);
+  EXPECT_EQ(getStorageBytes(Format::BF16), 2);
+  EXPECT_EQ(getStorageBytes(Format::F16), 2);
+  EXPECT_EQ(StateFormat::of(Format::F32).parameter, 4);
+  EXPECT_EQ(StateFormat::of(Format::TF32).optimizer, 8);
+  EXPECT_EQ(StateFormat::of(Format::F16).optimizer, 12);
+  EXPECT_EQ(getElementBytes(WireFormat::F32), 4);
+  EXPECT_EQ(getElementBytes(WireFormat::BF16), 2);
+  EXPECT_EQ(getElementBytes(WireFormat::F16), 2);
+  EXPECT_EQ(getElementBytes(WireFormat::I8), 1 + 4.0 / 256);
+  // Nothing that is kept needs a wider wire, or fits a narrower one.
+  for (Format format : listWords<Format>())
+    EXPECT_EQ(getElementBytes(getExactWire(format)), getStorageBytes(format))
+        << toString(format);
 }
 
 } // namespace

@@ -54,6 +54,13 @@ public:
 } // namespace poplar
 
 template <>
+class llvm::cl::parser<poplar::NumberFormat>
+    : public poplar::WordParser<poplar::NumberFormat> {
+public:
+  using WordParser::WordParser;
+};
+
+template <>
 class llvm::cl::parser<poplar::RecomputePolicy>
     : public poplar::WordParser<poplar::RecomputePolicy> {
 public:

@@ -32,6 +32,19 @@ template <typename Word> struct Words;
 // The words
 //===----------------------------------------------------------------------===//
 
+/// What a device computes in, and what values are kept in: TF32 is how products
+/// round what is f32 in memory.
+enum class NumberFormat : uint32_t { F32, BF16, F16, TF32 };
+template <> struct Words<NumberFormat> {
+  static constexpr const char *names[] = {"f32", "bf16", "f16", "tf32"};
+};
+
+/// What ranks send each other; I8 is blocks of int8 (docs/lossy-wires.md).
+enum class WireFormat : uint32_t { F32, BF16, F16, I8 };
+template <> struct Words<WireFormat> {
+  static constexpr const char *names[] = {"f32", "bf16", "f16", "i8"};
+};
+
 /// What a backward pass computes again, the one that keeps most first.
 enum class RecomputePolicy : uint32_t { Keep, Attention, Unit };
 template <> struct Words<RecomputePolicy> {

@@ -38,7 +38,7 @@ llvm::json::Value toJSON(const Word &word) {
 /// How the program of a device type is scheduled.
 struct ScheduleOptions : OverlapOptions {
   /// f32, bf16 or f16: what activations and working copies are kept in.
-  std::string precision = "f32";
+  NumberFormat precision = NumberFormat::F32;
   /// Values are only kept in `precision`, and computed in f32.
   bool storesOnly = false;
   RecomputePolicy recompute = RecomputePolicy::Keep;

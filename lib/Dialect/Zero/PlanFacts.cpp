@@ -202,9 +202,9 @@ zero::PlanOp zero::addPlan(ModuleOp module, const Plan &plan) {
     return values.empty() ? DenseI64ArrayAttr()
                           : builder.getDenseI64ArrayAttr(values);
   };
-  auto wire = [&](const std::string &name) {
-    return name.empty() ? TypeAttr()
-                        : TypeAttr::get(getWireType(module.getContext(), name));
+  auto wire = [&](std::optional<WireFormat> format) {
+    return format ? TypeAttr::get(getWireType(module.getContext(), *format))
+                  : TypeAttr();
   };
   auto seconds = [&](std::optional<double> value) {
     return value ? builder.getF64FloatAttr(*value) : FloatAttr();
@@ -253,10 +253,12 @@ static void readSeconds(zero::PlanOp op, Plan &plan) {
 }
 
 LossyWires zero::getLossyWires(PlanOp op) {
-  auto name = [](std::optional<Type> wire) {
-    return !wire ? "" : wire->isBF16() ? "bf16" : "i8";
+  auto getFormat = [](std::optional<Type> wire) -> std::optional<WireFormat> {
+    if (!wire)
+      return std::nullopt;
+    return wire->isBF16() ? WireFormat::BF16 : WireFormat::I8;
   };
-  return {name(op.getGradientWire()), name(op.getParameterWire())};
+  return {getFormat(op.getGradientWire()), getFormat(op.getParameterWire())};
 }
 
 Plan zero::readPlan(PlanOp op) {

@@ -396,11 +396,11 @@ static double getMessageBytes(const HybridModel &model) {
 bool HybridProblemBuilder::build(int64_t globalBatch,
                                  const std::vector<int> &sites) {
   findPlaces(sites);
-  std::string wire;
+  NumberFormat wire = NumberFormat::F32;
   for (size_t kind = 0; kind < devices.size(); ++kind) {
     if (!addType(kind))
       return false;
-    std::string format = cluster.types[devices[kind].type].getWorkingFormat();
+    NumberFormat format = cluster.types[devices[kind].type].getWorkingFormat();
     wire = kind == 0 ? format : joinWireFormats(wire, format);
   }
   for (size_t kind = 0; kind < devices.size(); ++kind)
@@ -408,11 +408,11 @@ bool HybridProblemBuilder::build(int64_t globalBatch,
       problem.links.push_back(getLink(kind, other));
   static_cast<UnitParameters &>(problem) = model;
   problem.gradientBytes = gradientWireBytes;
-  if (!cluster.wires.gradients.empty())
-    problem.roundedGradientBytes = getElementBytes(cluster.wires.gradients);
-  problem.parameterBytes = getWireBytes(wire);
-  if (!cluster.wires.parameters.empty())
-    problem.roundedParameterBytes = getElementBytes(cluster.wires.parameters);
+  if (cluster.wires.gradients)
+    problem.roundedGradientBytes = getElementBytes(*cluster.wires.gradients);
+  problem.parameterBytes = getStorageBytes(wire);
+  if (cluster.wires.parameters)
+    problem.roundedParameterBytes = getElementBytes(*cluster.wires.parameters);
   problem.wholeStep.gatheredForward +=
       problem.countWireElements(model.quantizedForward);
   problem.wholeStep.gatheredBackward +=

@@ -213,7 +213,7 @@ static std::string formatWires(const LossyWires &wires) {
   if (!wires.any())
     return "";
   std::string text = "lossy     " + describeWires(wires) + " between nodes";
-  if (!wires.gradients.empty())
+  if (wires.gradients)
     text += ", with error feedback";
   return text + ": --allow-lossy let the plan round them\n";
 }

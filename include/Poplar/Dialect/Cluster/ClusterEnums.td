@@ -12,13 +12,21 @@
 include "mlir/IR/EnumAttr.td"
 include "mlir/IR/OpBase.td"
 
-def Cluster_NumberFormat : I32EnumAttr<"NumberFormat",
+/// The keyword of a NumberFormat of Support/Words.h, which ops take and give;
+/// ClusterEnums.h holds the two to each other.
+def Cluster_NumberFormat : I32EnumAttr<"FormatKeyword",
     "what activations and working copies of parameters are kept in", [
       I32EnumAttrCase<"F32", 0, "f32">,
       I32EnumAttrCase<"BF16", 1, "bf16">,
       I32EnumAttrCase<"F16", 2, "f16">,
       I32EnumAttrCase<"TF32", 3, "tf32">]> {
   let cppNamespace = "::poplar::cluster";
+  let returnType = "::poplar::NumberFormat";
+  let convertFromStorage =
+      "static_cast<::poplar::NumberFormat>($_self.getValue())";
+  let constBuilderCall = "::poplar::cluster::FormatKeywordAttr::get("
+      "$_builder.getContext(), "
+      "static_cast<::poplar::cluster::FormatKeyword>($0))";
 }
 
 /// Written as a string; verifiers refuse others, with the names that there are.

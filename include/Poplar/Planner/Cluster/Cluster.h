@@ -54,7 +54,7 @@ struct DeviceProfile {
   /// Seconds of the optimizer's step for a rank that is alone.
   std::optional<double> optimizerSeconds;
   /// What was measured; the device type's own where the profile does not say.
-  std::string precision;
+  NumberFormat precision;
   RecomputePolicy recompute;
   /// Computed from published figures instead of measured.
   bool isEstimate;
@@ -71,13 +71,12 @@ struct DeviceType {
   std::string name, target;
   /// Bytes that a rank may use.
   int64_t memory;
-  /// "f32", "bf16" or "f16".
-  std::string precision;
+  NumberFormat precision = NumberFormat::F32;
   RecomputePolicy recompute = RecomputePolicy::Keep;
   /// The user's wish: plans recompute nothing else.
   bool isRecomputeFixed = false;
   /// Peak rate of matrix products by number format, where known.
-  std::map<std::string, double> flops;
+  std::map<NumberFormat, double> flops;
   /// Of the device's memory.
   std::optional<double> bandwidth;
   /// The limit of the board, in watts.
@@ -85,7 +84,7 @@ struct DeviceType {
   /// Threads of a rank; host targets only.
   std::optional<int64_t> threads;
 
-  std::string getWorkingFormat() const {
+  NumberFormat getWorkingFormat() const {
     return poplar::getWorkingFormat(target, precision);
   }
 };

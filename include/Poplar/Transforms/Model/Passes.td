@@ -65,7 +65,8 @@ def NNConvertPrecision : Pass<"nn-convert-precision", "::mlir::ModuleOp"> {
     gradients, statistics and losses stay f32.
   }];
   let options = [
-    Option<"type", "type", "std::string", "\"bf16\"", "bf16, f16 or f32">
+    Option<"type", "type", "::poplar::NumberFormat",
+           "::poplar::NumberFormat::BF16", "bf16, f16 or f32">
   ];
   let dependentDialects = ["::poplar::nn::NNDialect"];
 }
@@ -78,7 +79,8 @@ def NNStoreActivations : Pass<"nn-store-activations", "::mlir::ModuleOp"> {
     need a loss scale in f16.
   }];
   let options = [
-    Option<"type", "type", "std::string", "\"f16\"", "bf16, f16 or f32">
+    Option<"type", "type", "::poplar::NumberFormat",
+           "::poplar::NumberFormat::F16", "bf16, f16 or f32">
   ];
   let dependentDialects = ["::poplar::nn::NNDialect",
     "::poplar::zero::ZeroDialect"];
