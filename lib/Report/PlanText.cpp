@@ -39,8 +39,8 @@ static std::string formatHead(const Plan &plan) {
       formatv("plan      stage {0}, {1} an iteration on {2}, policy {3}",
               plan.stage, formatCount(plan.globalBatch, "sample"),
               formatCount(plan.ranks.size(), "rank"), plan.policy);
-  if (!plan.schedule.empty())
-    text += ", schedule " + plan.schedule;
+  if (plan.schedule)
+    text += std::string(", schedule ") + toString(*plan.schedule);
   if (plan.wires.any())
     text += ", " + describeWires(plan.wires);
   if (plan.predicted)

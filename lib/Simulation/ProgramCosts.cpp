@@ -121,7 +121,7 @@ static LogicalResult shareUnits(OwningOpRef<ModuleOp> &model, ModuleOp source,
   stage.ranks.emplace_back(sharers);
   std::iota(stage.ranks.front().begin(), stage.ranks.front().end(), 0);
   zero::addPlan(*model, writeStages(cluster::buildClusterView(*model), "stages",
-                                    "", {stage}, {{1, 1, 1}}));
+                                    std::nullopt, {stage}, {{1, 1, 1}}));
   if (failed(run(*model, [](OpPassManager &pm) {
         pm.addPass(createSpecializeDeviceTypes());
       })))

@@ -11,22 +11,6 @@
 
 using namespace poplar;
 
-/// An option whose value is one of `words`.
-template <typename Word, typename Range>
-static void addWordOption(CLI::App *command, const char *name, Word &value,
-                          const Range &words, const char *description) {
-  std::vector<std::string> names;
-  for (Word word : words)
-    names.push_back(toString(word));
-  command
-      ->add_option_function<std::string>(
-          name,
-          [&value](const std::string &text) { value = *parseWord<Word>(text); },
-          description)
-      ->default_str(toString(value))
-      ->check(CLI::IsMember(std::move(names)));
-}
-
 void addBuildOptions(CLI::App *command, BuildOptions &options) {
   addWordOption(command, "--precision", options.precision,
                 std::array{NumberFormat::F32, NumberFormat::BF16},

@@ -427,10 +427,9 @@ void addPlanCommand(CLI::App &app, int &status) {
               "before which each chunk ends (docs/pipelines.md)")
           ->type_name("TYPE[*N][/DEGREE][@END]...+...")
           ->needs(cluster);
-  command
-      ->add_option("--schedule", args->pipeline.schedule,
-                   "Order of forward and backward passes in a pipeline")
-      ->check(CLI::IsMember({"gpipe", "1f1b", "interleaved"}))
+  addWordOption(command, "--schedule", args->pipeline.schedule,
+                listWords<PipelineSchedule>(),
+                "Order of forward and backward passes in a pipeline")
       ->needs(pipeline);
   command
       ->add_option(

@@ -9,6 +9,7 @@
 #include "Poplar/Support/Words.h"
 #include "Poplar/Planner/Model/StateBytes.h"
 #include "Poplar/Planner/Model/WireFormat.h"
+#include "Poplar/Planner/Pipeline/Timetable.h"
 #include "gtest/gtest.h"
 #include <set>
 
@@ -17,7 +18,8 @@ using namespace poplar;
 namespace {
 
 template <typename Word> class WordsTest : public testing::Test {};
-using AllWords = testing::Types<NumberFormat, WireFormat, RecomputePolicy>;
+using AllWords = testing::Types<NumberFormat, WireFormat, RecomputePolicy,
+                                PlanSchedule, PipelineSchedule>;
 TYPED_TEST_SUITE(WordsTest, AllWords);
 
 TYPED_TEST(WordsTest, ReadsWhatItWrites) {

@@ -52,6 +52,19 @@ template <> struct Words<RecomputePolicy> {
                                           "recompute-unit"};
 };
 
+/// The order in which the groups of a plan take their turns; with Custom, ranks
+/// say it themselves.
+enum class PlanSchedule : uint32_t {
+  GPipe,
+  OneForwardOneBackward,
+  Interleaved,
+  Custom
+};
+template <> struct Words<PlanSchedule> {
+  static constexpr const char *names[] = {"gpipe", "1f1b", "interleaved",
+                                          "custom"};
+};
+
 //===----------------------------------------------------------------------===//
 // To and from text
 //===----------------------------------------------------------------------===//

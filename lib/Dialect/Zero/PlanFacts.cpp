@@ -195,9 +195,6 @@ static ArrayAttr toAttr(Builder &builder,
 zero::PlanOp zero::addPlan(ModuleOp module, const Plan &plan) {
   OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
   Location loc = module.getLoc();
-  auto text = [&](const std::string &value) {
-    return value.empty() ? StringAttr() : builder.getStringAttr(value);
-  };
   auto list = [&](const std::vector<int64_t> &values) {
     return values.empty() ? DenseI64ArrayAttr()
                           : builder.getDenseI64ArrayAttr(values);
@@ -209,12 +206,14 @@ zero::PlanOp zero::addPlan(ModuleOp module, const Plan &plan) {
   auto seconds = [&](std::optional<double> value) {
     return value ? builder.getF64FloatAttr(*value) : FloatAttr();
   };
-  auto op = PlanOp::create(builder, loc, uint64_t(plan.stage),
-                           uint64_t(plan.globalBatch), plan.policy,
-                           text(plan.schedule), wire(plan.wires.gradients),
-                           wire(plan.wires.parameters), seconds(plan.predicted),
-                           seconds(plan.uncertainty), seconds(plan.simulated),
-                           toAttr(builder, plan.candidates));
+  auto op = PlanOp::create(
+      builder, loc, uint64_t(plan.stage), uint64_t(plan.globalBatch),
+      plan.policy,
+      plan.schedule ? builder.getStringAttr(toString(*plan.schedule))
+                    : StringAttr(),
+      wire(plan.wires.gradients), wire(plan.wires.parameters),
+      seconds(plan.predicted), seconds(plan.uncertainty),
+      seconds(plan.simulated), toAttr(builder, plan.candidates));
   builder.setInsertionPointToStart(&op.getBody().emplaceBlock());
   for (const Plan::Group &group : plan.groups)
     GroupOp::create(builder, loc, group.units, uint64_t(group.zeroStage),
@@ -266,8 +265,7 @@ Plan zero::readPlan(PlanOp op) {
   plan.policy = op.getPolicy().str();
   plan.stage = static_cast<int64_t>(op.getStage());
   plan.globalBatch = static_cast<int64_t>(op.getGlobalBatch());
-  if (auto schedule = op.getSchedule())
-    plan.schedule = stringifyPlanSchedule(*schedule).str();
+  plan.schedule = op.getSchedule();
   plan.wires = getLossyWires(op);
   for (GroupOp group : op.getGroups())
     plan.groups.push_back(

@@ -240,18 +240,19 @@ std::vector<GeoCluster> poplar::makeGeoProblems(const ClusterView &cluster,
 /// The plans that are played, of those that cost at most so much more than the
 /// best.
 static constexpr size_t mostPlayed = 16, mostSimulated = 64;
-static constexpr double simulationMargin = 1.5;
+static constexpr double finalistMargin = 1.5;
 
 /// Leaves the fastest of `plans` by simulation.
 static std::vector<GeoChoice::Finalist>
 takeFinalists(const std::vector<GeoCluster> &problems,
               std::vector<std::pair<size_t, GeoPlan>> plans, double best) {
-  std::stable_sort(plans.begin(), plans.end(), [](const auto &a, const auto &b) {
-    return a.second.seconds < b.second.seconds;
-  });
+  std::stable_sort(plans.begin(), plans.end(),
+                   [](const auto &a, const auto &b) {
+                     return a.second.seconds < b.second.seconds;
+                   });
   std::vector<GeoChoice::Finalist> finalists;
   for (auto &[index, plan] : plans) {
-    if (plan.seconds > best * simulationMargin ||
+    if (plan.seconds > best * finalistMargin ||
         finalists.size() >= mostSimulated)
       break;
     // Those of the longer search are often those of the first look.
@@ -316,8 +317,8 @@ GeoChoice poplar::searchGeoClusters(const std::vector<GeoCluster> &problems,
                               static_cast<int64_t>(order.size())));
   if (choice.search.plan) {
     choice.search.error.clear();
-    choice.finalists = takeFinalists(problems, std::move(plans),
-                                     choice.search.plan->seconds);
+    choice.finalists =
+        takeFinalists(problems, std::move(plans), choice.search.plan->seconds);
   }
   choice.search.lowerBound = bound;
   return choice;

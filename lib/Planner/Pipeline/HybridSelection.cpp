@@ -29,9 +29,6 @@ static constexpr int64_t effortOfOthers = 1;
 static constexpr int64_t choicesTimesDevices = 8192, mostDevices = 64,
                          mostTypesOfMany = 3;
 
-/// A simulation may take less than the cost says, by less than this.
-static constexpr double simulationMargin = 1.25;
-
 //===----------------------------------------------------------------------===//
 // Programs
 //===----------------------------------------------------------------------===//

@@ -60,7 +60,7 @@ getOtherRecompute(const ClusterView &cluster, const StageRanks &stage,
 }
 
 Plan poplar::writeStages(const ClusterView &cluster, std::string policy,
-                         std::string schedule,
+                         std::optional<PlanSchedule> schedule,
                          const std::vector<StageRanks> &stages,
                          const std::vector<RankShare> &shares) {
   Plan plan;
@@ -69,7 +69,7 @@ Plan poplar::writeStages(const ClusterView &cluster, std::string policy,
   for (const RankShare &share : shares)
     plan.globalBatch += share.samples();
   if (stages.size() > 1)
-    plan.schedule = std::move(schedule);
+    plan.schedule = schedule;
   for (size_t index = 0; index < stages.size(); ++index) {
     const StageRanks &stage = stages[index];
     plan.stage = std::max(plan.stage, stage.zeroStage);

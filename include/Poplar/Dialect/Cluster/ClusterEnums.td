@@ -29,19 +29,8 @@ def Cluster_NumberFormat : I32EnumAttr<"FormatKeyword",
       "static_cast<::poplar::cluster::FormatKeyword>($0))";
 }
 
-/// Written as a string; verifiers refuse others, with the names that there are.
-class Cluster_QuotedAttr<I32EnumAttr enum>
-    : StringBasedAttr<CPred<"::llvm::isa<::mlir::StringAttr>($_self)">,
-                      enum.summary> {
-  let returnType = enum.cppType;
-  let convertFromStorage =
-      "*" # enum.cppNamespace # "::" # enum.stringToSymbolFnName #
-      "($_self.getValue())";
-  let constBuilderCall = "$_builder.getStringAttr(" # enum.cppNamespace #
-      "::" # enum.symbolToStringFnName # "($0))";
-}
-
-/// The same of an enum of Support/Words.h, which has the words.
+/// A word of Support/Words.h, written as a string; verifiers refuse others, with
+/// the words that there are.
 class Cluster_WordAttr<string cppType, string summary>
     : StringBasedAttr<CPred<"::llvm::isa<::mlir::StringAttr>($_self)">,
                       summary> {
