@@ -76,7 +76,7 @@ LAYERS = {
         ),
         (
             "Transforms/Plan",
-            ["Planner", "Dialect/NN", "Dialect/Cluster", "Dialect/Zero"],
+            ["Support", "Planner", "Dialect/NN", "Dialect/Cluster", "Dialect/Zero"],
         ),
         (
             "Transforms/Zero",

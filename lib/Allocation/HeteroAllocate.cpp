@@ -144,14 +144,14 @@ void HeteroAllocatePass::refuse(const PlanSearchResult &result,
 void HeteroAllocatePass::setRecompute(const PlanCandidate &plan) {
   for (auto [index, type] :
        llvm::enumerate(getOperation().getOps<cluster::DeviceTypeOp>())) {
-    auto policy = cluster::symbolizeRecomputePolicy(plan.recompute[index]);
+    RecomputePolicy policy = plan.recompute[index];
     if (type.getRecompute() == policy)
       continue;
     for (auto profile : getOperation().getOps<cluster::ProfileOp>())
       if (profile.getDeviceType() == type.getSymName() &&
           !profile.getRecompute())
         profile.setRecompute(type.getRecompute());
-    type.setRecompute(*policy);
+    type.setRecompute(policy);
   }
 }
 
@@ -183,10 +183,14 @@ Plan HeteroAllocatePass::describe(const PlanCandidate &candidate) const {
 
 std::vector<LossyWires> poplar::listLossyWires(const ClusterView &cluster) {
   // Where ranks exchange parameters in 16 bits, bf16 gains nothing.
-  std::string half = getExactWire(cluster) == "f32" ? "bf16" : "";
-  if (half.empty())
-    return {{"bf16", ""}, {"i8", ""}, {"i8", "i8"}};
-  return {{"bf16", ""}, {"bf16", half}, {"i8", ""}, {"i8", half}, {"i8", "i8"}};
+  constexpr auto half = WireFormat::BF16, blocks = WireFormat::I8;
+  if (getExactWire(cluster) != WireFormat::F32)
+    return {{half, std::nullopt}, {blocks, std::nullopt}, {blocks, blocks}};
+  return {{half, std::nullopt},
+          {half, half},
+          {blocks, std::nullopt},
+          {blocks, half},
+          {blocks, blocks}};
 }
 
 /// Whether a plan rounds all that it may: nothing is lost inside of a node, and
@@ -198,11 +202,11 @@ static bool usesWires(const ClusterView &cluster,
   bool crosses = llvm::any_of(candidate.ranks, [&](int rank) {
     return cluster.ranks[rank].node != first;
   });
-  const std::string &parameters = candidate.wires.parameters;
-  if (!crosses || parameters.empty())
+  std::optional<WireFormat> parameters = candidate.wires.parameters;
+  if (!crosses || !parameters)
     return crosses;
   return candidate.stage > 0 &&
-         getElementBytes(parameters) <
+         getElementBytes(*parameters) <
              getElementBytes(getExactWire(cluster, candidate.ranks));
 }
 

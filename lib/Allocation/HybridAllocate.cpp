@@ -19,9 +19,9 @@ namespace poplar {
 using namespace mlir;
 using namespace poplar;
 
-/// Plans by the costs of units may be the other way round when simulated, if
-/// they are closer than this.
-static constexpr double simulationMargin = 1.05;
+/// Beside columns, plans are searched whose cost is at most so many times what
+/// the columns take when simulated.
+static constexpr double marginOverColumns = 1.05;
 
 HybridFilter poplar::getFilter(const HybridRequest &request) {
   return [request](HybridProblem &problem) {
@@ -153,7 +153,7 @@ static LogicalResult findPlanOfModel(ModuleOp module,
   HybridColumns columns = findColumns(cluster, request, result, error);
   HybridSelection found =
       selectDevices(cluster, result.model, request, /*mostChoices=*/0,
-                    columns.simulated * simulationMargin);
+                    columns.simulated * marginOverColumns);
   const HybridChoice &choice = found.choice;
   if (!choice.search.plan && columns.columns.empty()) {
     error = choice.search.error;
@@ -191,11 +191,12 @@ static LogicalResult findPlanOfModel(ModuleOp module,
 static std::vector<LossyWires> listWires(const ClusterView &cluster) {
   std::vector<LossyWires> wires = listLossyWires(cluster);
   bool allWide = llvm::all_of(cluster.ranks, [&](const ClusterRank &rank) {
-    return cluster.types[rank.type].getWorkingFormat() == "f32";
+    return cluster.types[rank.type].getWorkingFormat() == NumberFormat::F32;
   });
   if (!allWide)
-    llvm::erase_if(
-        wires, [](const LossyWires &it) { return it.parameters == "bf16"; });
+    llvm::erase_if(wires, [](const LossyWires &it) {
+      return it.parameters == WireFormat::BF16;
+    });
   return wires;
 }
 

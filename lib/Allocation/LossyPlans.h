@@ -17,7 +17,7 @@ namespace poplar {
 
 /// Gradients may be rounded between nodes, and nothing else.
 inline std::vector<LossyWires> listGradientWires() {
-  return {{"bf16", ""}, {"i8", ""}};
+  return {{WireFormat::BF16, std::nullopt}, {WireFormat::I8, std::nullopt}};
 }
 
 /// Finds a plan of stages, and with `allowsLossy` those that round as one of

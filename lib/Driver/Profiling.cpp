@@ -237,8 +237,7 @@ bool Profiling::measure(int stage, int64_t rank,
                   "model {0}, {1}, poplar {2}, llvm {3}, {4} {5}, {6}",
                   nn::getFingerprint(compilation.getModule()), machine,
                   args.version, LLVM_VERSION_STRING, type.getTarget(),
-                  cluster::stringifyNumberFormat(type.getPrecision()),
-                  cluster::stringifyRecomputePolicy(type.getRecompute()));
+                  toString(type.getPrecision()), toString(type.getRecompute()));
   command.insert(command.end(), {"--journal", journal, "--identity", identity});
   std::string message;
   int status = llvm::sys::ExecuteAndWait(executable, command, std::nullopt, {},

@@ -61,14 +61,14 @@ IntegerAttr ClusterReader::getInteger(json::Value value) {
 
 NumberFormat ClusterReader::getPrecision(json::Value value) const {
   std::string name = value.getString();
-  if (std::optional<NumberFormat> format = symbolizeNumberFormat(name))
+  if (std::optional<NumberFormat> format = parseWord<NumberFormat>(name))
     return *format;
   bool isFP8 = name.find('8') != std::string::npos;
   value.error(isFP8 ? "nothing trains in '" + name +
                           "' here, which GPUs have from sm_89 on: use bf16, "
                           "or f16 before sm_80"
                     : "unknown precision '" + name +
-                          "' (known: f32, bf16, f16, tf32)");
+                          "' (known: " + joinWords<NumberFormat>() + ")");
   return NumberFormat::F32;
 }
 
@@ -119,7 +119,7 @@ DictionaryAttr ClusterReader::getFlops(json::Value rates,
         entries.set(format, rate);
   } else if (device) {
     for (const auto &[format, rate] : device->flops)
-      entries.set(format, builder.getF64FloatAttr(rate));
+      entries.set(toString(format), builder.getF64FloatAttr(rate));
   } else {
     return nullptr;
   }
@@ -150,7 +150,7 @@ void ClusterReader::readDeviceType(const std::string &name, json::Value type) {
   NumberFormat precision = NumberFormat::F32;
   if (json::Value value = type["precision"]; value.isPresent())
     precision = getPrecision(value);
-  else if (const Target *target = findTarget(targetName))
+  else if (const TargetInfo *target = findTargetInfo(targetName.getValue()))
     precision = target->formats.front();
   IntegerAttr memory;
   if (json::Value value = type["memory"]; value.isPresent())
@@ -168,7 +168,7 @@ void ClusterReader::readDeviceType(const std::string &name, json::Value type) {
     return;
   DeviceTypeOp::create(
       builder, getLoc(type), builder.getStringAttr(name), targetName, memory,
-      NumberFormatAttr::get(builder.getContext(), precision),
+      getFormatAttr(builder.getContext(), precision),
       builder.getStringAttr(type["recompute"].getString("keep")), flops,
       bandwidth, power, getInteger(type["threads"]), getSource(type, device),
       type["recompute"].isPresent() ? builder.getUnitAttr() : UnitAttr());
@@ -268,10 +268,9 @@ void ClusterReader::readProfile(json::Value profile) {
     fixed = builder.getI64IntegerAttr(getBytes(memory["fixed"]));
     perSample = builder.getI64IntegerAttr(getBytes(memory["per_sample"]));
   }
-  NumberFormatAttr precision;
+  FormatKeywordAttr precision;
   if (json::Value value = profile["precision"]; value.isPresent())
-    precision =
-        NumberFormatAttr::get(builder.getContext(), getPrecision(value));
+    precision = getFormatAttr(builder.getContext(), getPrecision(value));
   DictionaryAttr versions;
   if (json::Value value = profile["versions"]; value.isPresent()) {
     if (!value.isObject())

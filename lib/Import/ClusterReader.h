@@ -44,7 +44,7 @@ private:
   mlir::Location getLoc(json::Value value) const;
   mlir::FlatSymbolRefAttr getSymbol(json::Value value);
   llvm::SmallVector<mlir::Attribute> getDevices(json::Value devices);
-  cluster::NumberFormat getPrecision(json::Value value) const;
+  NumberFormat getPrecision(json::Value value) const;
   const DeviceSpecification *getDevice(json::Value device);
   mlir::DictionaryAttr getFlops(json::Value rates,
                                 const DeviceSpecification *device);

@@ -72,7 +72,7 @@ private:
 void Writer::write(DeviceTypeOp op) {
   write("target", op.getTargetAttr());
   write("memory", op.getMemoryAttr());
-  os.attribute("precision", stringifyNumberFormat(op.getPrecision()));
+  os.attribute("precision", toString(op.getPrecision()));
   // Whoever reads it takes it for a wish.
   if (op.getFixedRecompute())
     write("recompute", op.getRecomputeAttr());
@@ -147,7 +147,7 @@ void Writer::write(ProfileOp op) {
     });
   write("optimizer", op.getOptimizerAttr());
   if (op.getPrecision())
-    os.attribute("precision", stringifyNumberFormat(*op.getPrecision()));
+    os.attribute("precision", toString(*op.getPrecision()));
   write("recompute", op.getRecomputeAttr());
   if (op.getEstimate())
     os.attribute("estimate", true);

@@ -20,7 +20,7 @@ static constexpr int64_t kMaxLayers = 10000;
 static constexpr double kMaxElements = 1e13;
 
 /// Without the zeros that std::to_string appends.
-static std::string toString(double number) {
+static std::string formatWhole(double number) {
   char text[32];
   snprintf(text, sizeof(text), "%.10g", number);
   return text;
@@ -252,7 +252,7 @@ int64_t Config::divide(const std::string &totalKey, int64_t total,
 
 void Config::checkSize(const std::string &what, double size) const {
   if (size > static_cast<double>(kMaxSize))
-    document.error(what + " = " + toString(size) + " is more than 2^31");
+    document.error(what + " = " + formatWhole(size) + " is more than 2^31");
 }
 
 int64_t Config::getSeqLen(int64_t tableRows, bool learned) const {
@@ -325,7 +325,7 @@ std::string Config::formatFacts() const {
 OwningOpRef<ModuleOp> Config::finish(ModelBuilder &builder, Value loss,
                                      const Summary &summary) const {
   if (builder.getNumElements() > kMaxElements) {
-    document.error("the model has " + toString(builder.getNumElements()) +
+    document.error("the model has " + formatWhole(builder.getNumElements()) +
                    " parameters; more than 1e13 are refused");
     return {};
   }
@@ -363,9 +363,10 @@ OwningOpRef<ModuleOp> Config::finish(ModelBuilder &builder, Value loss,
         entry("dropout", attrs.getF64FloatAttr(*options.dropout)));
   if (options.packing)
     entries.push_back(entry("packing", attrs.getBoolAttr(true)));
-  if (!summary.unsafePrecision.empty())
-    entries.push_back(entry("unsafe_precision",
-                            attrs.getStringAttr(summary.unsafePrecision)));
+  if (summary.unsafePrecision)
+    entries.push_back(
+        entry("unsafe_precision",
+              attrs.getStringAttr(toString(*summary.unsafePrecision))));
   if (summary.tokens.mask) {
     entries.push_back(
         entry("mask_token_id", attrs.getI64IntegerAttr(*summary.tokens.mask)));

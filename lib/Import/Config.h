@@ -13,6 +13,7 @@
 #include "ModelBuilder.h"
 #include "Poplar/Import/Import.h"
 #include "Poplar/Support/JSON.h"
+#include "Poplar/Support/Words.h"
 #include "SpecialTokens.h"
 #include "llvm/Support/JSON.h"
 
@@ -117,7 +118,7 @@ public:
     /// Of the masked objective.
     SpecialTokens tokens = {};
     /// Activations overflow this number format; empty if they do not.
-    llvm::StringRef unsafePrecision = {};
+    std::optional<NumberFormat> unsafePrecision = {};
   };
   /// Ends the build; null if the model is absurdly large.
   mlir::OwningOpRef<mlir::ModuleOp>

@@ -58,7 +58,7 @@ bool DecoderBuilder::readShape() {
   layers = config.getLayers("num_hidden_layers");
   positions = config.getSize("max_position_embeddings", family.maxPositions);
   eps = config.getEpsilon(family.layerNorm ? "layer_norm_eps" : "rms_norm_eps",
-                           family.eps);
+                          family.eps);
   stdDev = config.getPositive("initializer_range", 0.02);
   activation = config.getActivation(family.activationKey, family.activation,
                                     family.geluIsTanh);
@@ -262,10 +262,11 @@ OwningOpRef<ModuleOp> DecoderBuilder::build() {
     x = model.call(*blocks[family.getKind(layer)], x,
                    "model.layers." + std::to_string(layer) + ".");
   Value logits = model.call(head, x);
-  return config.finish(model, model.call(loss, {logits, model.getTargets()}),
-                       {family.architecture, "causal", vocabSize, seqLen,
-                        hidden, layers, SpecialTokens(),
-                        family.refusesF16 ? "f16" : ""});
+  return config.finish(
+      model, model.call(loss, {logits, model.getTargets()}),
+      {family.architecture, "causal", vocabSize, seqLen, hidden, layers,
+       SpecialTokens(),
+       family.refusesF16 ? std::optional(NumberFormat::F16) : std::nullopt});
 }
 
 OwningOpRef<ModuleOp> import::buildDecoder(const Config &config,

@@ -123,19 +123,19 @@ static bool detectSlice(const Library &library, nvidia::Handle device,
     gpu.memory = static_cast<int64_t>(memory.total);
     return true;
   }
-  error = std::string("GPU '") + name +
-          "' is divided into MIG slices, of which NVIDIA's management library "
-          "shows " +
-          std::to_string(slices.size()) +
-          (numGPUs > 1 ? ", on a machine of " + std::to_string(numGPUs) +
-                             " GPUs"
-                       : "") +
-          "; only one slice of one GPU, whose memory can be read, is "
-          "described: give the container one slice, switch MIG off, or write "
-          "the device type by hand, with \"target\": \"cuda:sm_" +
-          std::to_string(gpu.capability) +
-          "\" and the memory of a slice that nvidia-smi -L lists "
-          "(docs/cluster-file.md)";
+  error =
+      std::string("GPU '") + name +
+      "' is divided into MIG slices, of which NVIDIA's management library "
+      "shows " +
+      std::to_string(slices.size()) +
+      (numGPUs > 1 ? ", on a machine of " + std::to_string(numGPUs) + " GPUs"
+                   : "") +
+      "; only one slice of one GPU, whose memory can be read, is "
+      "described: give the container one slice, switch MIG off, or write "
+      "the device type by hand, with \"target\": \"cuda:sm_" +
+      std::to_string(gpu.capability) +
+      "\" and the memory of a slice that nvidia-smi -L lists "
+      "(docs/cluster-file.md)";
   return false;
 }
 
@@ -353,7 +353,7 @@ poplar::describeGPUs(const GPUMachine &machine,
         type += "-" + std::to_string(number);
       StringAttr target =
           builder.getStringAttr("cuda:sm_" + std::to_string(gpu.capability));
-      const Target *supported = findTarget(target);
+      const TargetInfo *supported = findTargetInfo(target.getValue());
       if (!supported) {
         error = gpu.name + " is a target that is not known: " + target.str();
         return {};
@@ -364,13 +364,13 @@ poplar::describeGPUs(const GPUMachine &machine,
       SmallVector<NamedAttribute> flops;
       if (device)
         for (const auto &[format, rate] : device->flops)
-          flops.push_back(
-              builder.getNamedAttr(format, builder.getF64FloatAttr(rate)));
+          flops.push_back(builder.getNamedAttr(toString(format),
+                                               builder.getF64FloatAttr(rate)));
       DeviceTypeOp::create(
           builder, loc, builder.getStringAttr(type), target,
           builder.getI64IntegerAttr(
               std::max<int64_t>(gpu.memory - kReservedBytes, 1)),
-          NumberFormatAttr::get(&context, supported->formats.front()),
+          getFormatAttr(&context, supported->formats.front()),
           builder.getStringAttr("keep"),
           device ? builder.getDictionaryAttr(flops) : DictionaryAttr(),
           device ? builder.getF64FloatAttr(device->bandwidth) : FloatAttr(),

@@ -91,10 +91,11 @@ poplar::describeHost(const HostMachine &machine,
         builder, loc, getText(type), target,
         builder.getI64IntegerAttr(
             std::min(machine.memory / numRanks, kMaxBytes)),
-        NumberFormatAttr::get(&context, findTarget(target)->formats.front()),
+        getFormatAttr(&context,
+                      findTargetInfo(target.getValue())->formats.front()),
         getText("keep"), /*flops=*/nullptr, /*bandwidth=*/nullptr,
-        /*power=*/nullptr,
-        builder.getI64IntegerAttr(machine.cores / numRanks), source,
+        /*power=*/nullptr, builder.getI64IntegerAttr(machine.cores / numRanks),
+        source,
         /*fixed_recompute=*/UnitAttr());
   }
   SmallVector<Attribute> devices;

@@ -41,19 +41,21 @@ static double getPositive(json::Value value) {
 
 static void readFlops(json::Value flops, DeviceSpecification &device) {
   expectKeys(flops, {"f32", "bf16", "f16"});
-  for (const std::string &format : flops.keys())
-    device.flops[format] = getPositive(flops[format]);
+  for (const std::string &name : flops.keys())
+    if (std::optional<NumberFormat> format = parseWord<NumberFormat>(name))
+      device.flops[*format] = getPositive(flops[name]);
   // A format that the target lacks would be planned for in vain, one that is
   // missing could not be.
-  const cluster::Target *target = cluster::findTarget(device.target);
+  const TargetInfo *target = findTargetInfo(device.target);
   if (!target)
     return;
-  for (const char *format : {"f32", "bf16", "f16"}) {
-    bool has = llvm::is_contained(target->formats,
-                                  *cluster::symbolizeNumberFormat(format));
+  for (NumberFormat format :
+       {NumberFormat::F32, NumberFormat::BF16, NumberFormat::F16}) {
+    bool has = llvm::is_contained(target->formats, format);
     if (has != (device.flops.count(format) == 1))
-      flops.error(std::string(has ? "lacks " : "gives ") + format + ", which " +
-                  device.target + (has ? " has" : " does not have"));
+      flops.error(std::string(has ? "lacks " : "gives ") + toString(format) +
+                  ", which " + device.target +
+                  (has ? " has" : " does not have"));
   }
 }
 
@@ -76,8 +78,7 @@ static void readLink(json::Value link, json::Value buses,
 
 /// The document of each figure; "all" is that of figures without one.
 static void readSources(json::Value sources, DeviceSpecification &device) {
-  expectKeys(sources,
-             {"all", "memory", "bandwidth", "power", "flops", "link"});
+  expectKeys(sources, {"all", "memory", "bandwidth", "power", "flops", "link"});
   auto read = [&](const char *figure) {
     json::Value own = sources[figure];
     return (own.isPresent() ? own : sources["all"]).getString();
@@ -99,7 +100,7 @@ static DeviceSpecification readDevice(const std::string &key, json::Value value,
   device.key = key;
   device.name = value["name"].getString();
   device.target = value["target"].getString();
-  if (!cluster::findTarget(device.target))
+  if (!findTargetInfo(device.target))
     value["target"].error("unknown target '" + device.target +
                           "' (known are those of docs/cluster-file.md)");
   device.memory = getBytes(value["memory"]);

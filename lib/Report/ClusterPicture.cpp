@@ -395,7 +395,7 @@ std::string poplar::formatClusterSection(const ReportInput &input) {
     table.number(int64_t(counts[type]));
     table.number(used[type]);
     table.html(formatGiB(static_cast<double>(it.memory)));
-    table.cell(it.precision);
+    table.cell(toString(it.precision));
     table.html(formatFlops(it));
   }
   return picture + "<div>" + table.finish();

@@ -94,7 +94,7 @@ static std::string formatStages(const GeoReport &report) {
           "{5,5:f1} %, waits {6,5:f1} %, exchanges {7,5:f1} %\n",
           k, problem.nodes[device.node].name, report.typeNames[device.kind],
           formatRanks(report.cluster.ranks[d]),
-          problem.kinds[device.kind].modes[modes[j][k]].recompute,
+          toString(problem.kinds[device.kind].modes[modes[j][k]].recompute),
           percent * stage.computing, percent * stage.waiting,
           percent * stage.syncing);
     }
@@ -180,7 +180,7 @@ static void writeGroup(llvm::json::OStream &os, const GeoReport &report,
         os.attribute("node", cluster.problem.nodes[device.node].name);
         os.attribute("pipelines", 1);
         os.attribute("tensor_degree", cluster.tensorDegrees[device.kind]);
-        os.attribute("recompute", kind.modes[modes[k]].recompute);
+        os.attribute("recompute", toString(kind.modes[modes[k]].recompute));
         os.attribute("micro_batch", cluster.microBatch);
         os.attribute("micro_batches", plan.microBatches[k]);
         os.attribute("samples", getSamples(report, k));

@@ -137,8 +137,9 @@ formatStages(const HybridReport &report, const HybridResult::Column &column,
           "computes {6,5:f1} %, waits {7,5:f1} %, exchanges {8,5:f1} %\n",
           plan.groups[j].end - plan.groups[j].first, type.name,
           it.pipelines * mode.tensorDegree, formatDegree(type, mode),
-          plan.groups[j].zeroStage, mode.recompute, percent * stage.computing,
-          percent * stage.waiting, percent * stage.syncing);
+          plan.groups[j].zeroStage, toString(mode.recompute),
+          percent * stage.computing, percent * stage.waiting,
+          percent * stage.syncing);
     };
     for (size_t j = 0, next = 0; j < plan.groups.size(); j = next) {
       std::string row = describe(j);
@@ -266,7 +267,7 @@ writeGroup(llvm::json::OStream &os, const HybridReport &report,
         os.attribute("device_type", report.typeNames[type]);
         os.attribute("pipelines", it.pipelines);
         os.attribute("tensor_degree", mode.tensorDegree);
-        os.attribute("recompute", mode.recompute);
+        os.attribute("recompute", toString(mode.recompute));
         os.attribute("micro_batch", mode.microBatch);
         os.attribute("micro_batches", plan.countMicroBatches(problem, lane));
         os.attribute("samples", it.samples);

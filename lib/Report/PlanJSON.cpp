@@ -65,8 +65,8 @@ void Writer::writeTypes() {
       const auto &type = review.plan.problem.types[i];
       os.attribute("name", type.name);
       os.attribute("devices", type.count);
-      os.attribute("precision", cluster.types[i].precision);
-      os.attribute("recompute", review.plan.recompute[i]);
+      os.attribute("precision", toString(cluster.types[i].precision));
+      os.attribute("recompute", toString(review.plan.recompute[i]));
       const PlanReview::TypeCurve &curve = review.curves[i];
       if (curve.points.empty())
         return;
@@ -120,7 +120,7 @@ void Writer::writeAlternative(const PlanOutcome &outcome) {
   writeLeftOut(*outcome.best);
   os.attributeObject("recompute", [&] {
     for (size_t i = 0; i < cluster.types.size(); ++i)
-      os.attribute(cluster.types[i].name, outcome.best->recompute[i]);
+      os.attribute(cluster.types[i].name, toString(outcome.best->recompute[i]));
   });
 }
 
@@ -132,10 +132,10 @@ void Writer::write() {
     os.attribute("sharding", toString(plan.sharding));
     os.attribute("global_batch", plan.problem.globalBatch);
     os.attribute("steps", plan.allocation.steps());
-    if (!plan.wires.gradients.empty())
-      os.attribute("gradient_wire", plan.wires.gradients);
-    if (!plan.wires.parameters.empty())
-      os.attribute("parameter_wire", plan.wires.parameters);
+    if (plan.wires.gradients)
+      os.attribute("gradient_wire", toString(*plan.wires.gradients));
+    if (plan.wires.parameters)
+      os.attribute("parameter_wire", toString(*plan.wires.parameters));
     os.attribute("predicted_seconds", plan.allocation.seconds);
     if (review.simulated)
       os.attribute("simulated_seconds", *review.simulated);

@@ -39,8 +39,8 @@ static std::string formatHead(const Plan &plan) {
       formatv("plan      stage {0}, {1} an iteration on {2}, policy {3}",
               plan.stage, formatCount(plan.globalBatch, "sample"),
               formatCount(plan.ranks.size(), "rank"), plan.policy);
-  if (!plan.schedule.empty())
-    text += ", schedule " + plan.schedule;
+  if (plan.schedule)
+    text += std::string(", schedule ") + toString(*plan.schedule);
   if (plan.wires.any())
     text += ", " + describeWires(plan.wires);
   if (plan.predicted)
@@ -74,14 +74,11 @@ static mlir::DictionaryAttr getShared(zero::RankOp rank) {
 }
 
 /// What a rank recomputes, or what its device type does.
-static std::string getRecompute(zero::PlanOp plan, zero::RankOp rank) {
+static RecomputePolicy getRecompute(zero::PlanOp plan, zero::RankOp rank) {
   auto type = mlir::SymbolTable(plan->getParentOp())
                   .lookup<cluster::DeviceTypeOp>(rank.getDeviceType());
-  return cluster::stringifyRecomputePolicy(
-             rank.getRecompute() ? *rank.getRecompute()
-             : type              ? type.getRecompute()
-                                 : cluster::RecomputePolicy::Keep)
-      .str();
+  return rank.getRecompute().value_or(type ? type.getRecompute()
+                                           : RecomputePolicy::Keep);
 }
 
 std::string poplar::formatPlan(zero::PlanOp plan) {
@@ -102,8 +99,9 @@ std::string poplar::formatPlan(zero::PlanOp plan) {
                     formatSteps(rank.getSteps(), rank.getLast()));
     if (plan.getSchedule())
       text += ", group " + std::to_string(rank.getGroup());
-    if (std::string recompute = getRecompute(plan, rank); recompute != "keep")
-      text += ", " + recompute;
+    if (RecomputePolicy recompute = getRecompute(plan, rank);
+        recompute != RecomputePolicy::Keep)
+      text += std::string(", ") + toString(recompute);
     text += "\n";
     first = end;
   }

@@ -287,7 +287,9 @@ void Page::addFacts() {
     for (const StagedPlan::Part &part : input.stages->parts)
       ranks += part.numRanks;
     addFact(formatCount(input.stages->parts.back().group + 1, "stage"),
-            "of pipelines, schedule " + input.stages->schedule);
+            input.stages->schedule ? std::string("of pipelines, schedule ") +
+                                         toString(*input.stages->schedule)
+                                   : "of pipelines");
     addFact(formatCount(ranks, "rank"),
             "policy " + escapeHTML(input.stages->policy));
   }

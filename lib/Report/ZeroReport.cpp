@@ -78,8 +78,8 @@ Traffic ZeroReportPass::getTraffic(ModuleOp program, nn::Entry entry,
                            ? reduced
                            : gathered + reduced;
     ++traffic.count[unsigned(kind)];
-    traffic.bytes[unsigned(kind)] +=
-        std::llround(double(elements) * zero::getWireBytes(op.getWireType()));
+    traffic.bytes[unsigned(kind)] += std::llround(
+        double(elements) * zero::getElementBytes(op.getWireType()));
   });
   return traffic;
 }

@@ -74,8 +74,7 @@ CandidateSimulator::getPrograms(const ClusterView &view,
   job.module = module.clone();
   for (auto [index, op] :
        llvm::enumerate(job.module->getOps<cluster::DeviceTypeOp>()))
-    op.setRecompute(
-        *cluster::symbolizeRecomputePolicy(view.types[index].recompute));
+    op.setRecompute(view.types[index].recompute);
   const std::string &node =
       view.nodes[view.ranks[candidate.ranks.front()].node].name;
   Plan plan = makePlan(candidate.stage, node, representatives);

@@ -34,7 +34,7 @@ namespace {
 
 /// What the ranks of a plan take of a type.
 struct PlannedType {
-  std::set<std::string> recompute;
+  std::set<RecomputePolicy> recompute;
   int64_t microBatch = 0;
 };
 
@@ -47,11 +47,11 @@ public:
 private:
   void readPlan();
   const DeviceProfile *findMeasured(int type, int stage) const;
-  std::vector<std::string> listPolicies(int type);
+  std::vector<RecomputePolicy> listPolicies(int type);
   LogicalResult estimate(int type);
-  LogicalResult estimate(int type, int stage, const std::string &recompute);
+  LogicalResult estimate(int type, int stage, RecomputePolicy recompute);
   FailureOr<const ProgramCosts *> getCosts(DeviceType type,
-                                           const std::string &recompute);
+                                           RecomputePolicy recompute);
 
   std::string fingerprint;
   ClusterView cluster;
@@ -76,9 +76,7 @@ void EstimateProfilesPass::readPlan() {
       continue;
     PlannedType &own = (*planned)[cluster.types[*type].name];
     own.recompute.insert(
-        rank.getRecompute()
-            ? cluster::stringifyRecomputePolicy(*rank.getRecompute()).str()
-            : cluster.types[*type].recompute);
+        rank.getRecompute().value_or(cluster.types[*type].recompute));
     own.microBatch = std::max(own.microBatch, int64_t(rank.getLargestStep()));
   }
 }
@@ -88,11 +86,11 @@ void EstimateProfilesPass::readPlan() {
 /// nothing was.
 const DeviceProfile *EstimateProfilesPass::findMeasured(int type,
                                                         int stage) const {
-  std::vector<std::string> policies = {cluster.types[type].recompute};
-  policies.insert(policies.end(), std::begin(recomputePolicies),
-                  std::end(recomputePolicies));
+  std::vector<RecomputePolicy> policies = {cluster.types[type].recompute};
+  for (RecomputePolicy policy : listWords<RecomputePolicy>())
+    policies.push_back(policy);
   for (int other : {stage, 0, 1, 2, 3})
-    for (const std::string &policy : policies) {
+    for (RecomputePolicy policy : policies) {
       const DeviceProfile *profile =
           cluster.findProfile(type, other, fingerprint, policy);
       if (profile && !profile->isEstimate && !profile->microBatches.empty())
@@ -103,19 +101,20 @@ const DeviceProfile *EstimateProfilesPass::findMeasured(int type,
 
 /// What a type recomputes in the plan; before there is one, what planners may
 /// choose. Beside what was measured, an estimate is no choice.
-std::vector<std::string> EstimateProfilesPass::listPolicies(int index) {
+std::vector<RecomputePolicy> EstimateProfilesPass::listPolicies(int index) {
   const DeviceType &type = cluster.types[index];
   if (planned) {
-    const std::set<std::string> &own = (*planned)[type.name].recompute;
+    const std::set<RecomputePolicy> &own = (*planned)[type.name].recompute;
     return {own.begin(), own.end()};
   }
   if (type.isRecomputeFixed || findMeasured(index, 0))
     return {type.recompute};
-  return {std::begin(recomputePolicies), std::end(recomputePolicies)};
+  auto all = listWords<RecomputePolicy>();
+  return {all.begin(), all.end()};
 }
 
 FailureOr<const ProgramCosts *>
-EstimateProfilesPass::getCosts(DeviceType type, const std::string &recompute) {
+EstimateProfilesPass::getCosts(DeviceType type, RecomputePolicy recompute) {
   type.recompute = recompute;
   ProgramChoice choice(type);
   std::vector<std::string> key = choice.getKey();
@@ -143,7 +142,7 @@ static std::vector<int64_t> listBatches(int64_t largest,
 }
 
 LogicalResult EstimateProfilesPass::estimate(int index, int stage,
-                                             const std::string &recompute) {
+                                             RecomputePolicy recompute) {
   const DeviceType &type = cluster.types[index];
   const DeviceProfile *measured = findMeasured(index, stage);
   std::optional<Roofline> roofline = Roofline::get(type);
@@ -179,13 +178,15 @@ LogicalResult EstimateProfilesPass::estimate(int index, int stage,
     seconds.push_back((measured ? scale[batch] : 1) *
                       roofline->getSeconds(costs.ops, batch));
   std::string source =
-      measured ? "estimate: measured times of " + measured->recompute +
-                     " and what a roofline adds for " + recompute
-               : llvm::formatv("estimate: roofline of {0:e3} FLOP/s of {1} and "
-                               "{2:e3} B/s",
-                               type.flops.at(type.getWorkingFormat()),
-                               type.getWorkingFormat(), *type.bandwidth)
-                     .str();
+      measured
+          ? std::string("estimate: measured times of ") +
+                toString(measured->recompute) +
+                " and what a roofline adds for " + toString(recompute)
+          : llvm::formatv("estimate: roofline of {0:e3} FLOP/s of {1} and "
+                          "{2:e3} B/s",
+                          type.flops.at(type.getWorkingFormat()),
+                          toString(type.getWorkingFormat()), *type.bandwidth)
+                .str();
   auto op =
       SymbolTable(getOperation()).lookup<cluster::DeviceTypeOp>(type.name);
   OpBuilder builder(&getContext());
@@ -205,7 +206,7 @@ LogicalResult EstimateProfilesPass::estimate(int index, int stage,
           measured && measured->optimizerSeconds
               ? *measured->optimizerSeconds
               : roofline->getOptimizerSeconds(costs.trained)),
-      op.getPrecisionAttr(), builder.getStringAttr(recompute),
+      op.getPrecisionAttr(), builder.getStringAttr(toString(recompute)),
       builder.getUnitAttr(),
       fingerprint.empty() ? StringAttr() : builder.getStringAttr(fingerprint),
       /*machine=*/StringAttr(), /*versions=*/DictionaryAttr(),
@@ -214,7 +215,7 @@ LogicalResult EstimateProfilesPass::estimate(int index, int stage,
 }
 
 LogicalResult EstimateProfilesPass::estimate(int type) {
-  for (const std::string &policy : listPolicies(type))
+  for (RecomputePolicy policy : listPolicies(type))
     for (int stage = 0; stage < 4; ++stage)
       if (!cluster.findProfile(type, stage, fingerprint, policy) &&
           failed(estimate(type, stage, policy)))

@@ -61,7 +61,7 @@ Plan poplar::writePlan(const ClusterView &cluster, const HybridProblem &problem,
       }
     }
   }
-  return writeStages(cluster, "hybrid", toString(plan.schedule), stages,
+  return writeStages(cluster, "hybrid", getPlanSchedule(plan.schedule), stages,
                      shares);
 }
 
@@ -87,7 +87,8 @@ Plan poplar::writePlan(const ClusterView &cluster, const GeoCluster &geo,
       stage.recompute.push_back(kind.modes[modes[j][k]].recompute);
     }
   }
-  return writeStages(cluster, "geo", toString(plan.schedule), stages, shares);
+  return writeStages(cluster, "geo", getPlanSchedule(plan.schedule), stages,
+                     shares);
 }
 
 LogicalResult poplar::addStages(ModuleOp module, const Plan &plan,

@@ -344,8 +344,7 @@ FailureOr<HybridModel> poplar::getHybridModel(ModuleOp module,
       if (degree > 1 && !result.sharedElements.count(degree) &&
           failed(readSharedElements(module, degree, result)))
         return failure();
-    for (const char *policy :
-         {"keep", "recompute-attention", "recompute-unit"}) {
+    for (RecomputePolicy policy : listWords<RecomputePolicy>()) {
       type.recompute = policy;
       for (int degree : degrees)
         if (failed(addVariant(type, degree, result.variants[index])))

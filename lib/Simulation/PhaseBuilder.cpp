@@ -166,7 +166,7 @@ int PhaseBuilder::getCollective(const Twine &name, zero::BucketOp bucket,
 int PhaseBuilder::addStart(Phase &phase, zero::CollectiveOpInterface op) {
   auto bucket =
       symbols.lookupNearestSymbolFrom<zero::BucketOp>(op, op.getBucketName());
-  double bytes = zero::getWireBytes(op.getWireType());
+  double bytes = zero::getElementBytes(op.getWireType());
   int token = static_cast<int>(phase.size());
   zero::CollectiveKind kind = op.getCollectiveKind();
   std::string name =

@@ -108,7 +108,7 @@ LogicalResult PlanSimulationBuilder::readProgram(size_t rank) {
   const Plan::Rank &of = plan.ranks[rank];
   const DeviceProfile *profile = cluster.findProfile(
       *type, plan.stage, model,
-      of.recompute.empty() ? cluster.types[*type].recompute : of.recompute);
+      of.recompute.value_or(cluster.types[*type].recompute));
   if (!profile)
     return where(std::nullopt) << "has ranks on device type '" << name
                                << "', which has no profile of this model ("

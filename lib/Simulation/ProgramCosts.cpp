@@ -29,7 +29,7 @@ using namespace poplar;
 ProgramChoice::ProgramChoice(const DeviceType &type) {
   options.recompute = type.recompute;
   info.deviceType = type.name;
-  info.recompute = *cluster::symbolizeRecomputePolicy(type.recompute);
+  info.recompute = type.recompute;
   info.precision = type.precision;
   options.precision = getStorageFormat(type.precision);
   options.storesOnly = type.getWorkingFormat() != options.precision;
@@ -40,8 +40,8 @@ ProgramChoice::ProgramChoice(const DeviceType &type) {
 
 std::vector<std::string> ProgramChoice::getKey() const {
   bool isHost = options.workspaceBytes < 0;
-  return {info.precision, options.recompute, isHost ? info.target : "",
-          std::to_string(options.threads)};
+  return {toString(info.precision), toString(options.recompute),
+          isHost ? info.target : "", std::to_string(options.threads)};
 }
 
 //===----------------------------------------------------------------------===//
@@ -122,7 +122,7 @@ static LogicalResult shareUnits(OwningOpRef<ModuleOp> &model, ModuleOp source,
   stage.ranks.emplace_back(sharers);
   std::iota(stage.ranks.front().begin(), stage.ranks.front().end(), 0);
   zero::addPlan(*model, writeStages(cluster::buildClusterView(*model), "stages",
-                                    "", {stage}, {{1, 1, 1}}));
+                                    std::nullopt, {stage}, {{1, 1, 1}}));
   if (failed(run(*model, [](OpPassManager &pm) {
         pm.addPass(createSpecializeDeviceTypes());
       })))

@@ -54,7 +54,7 @@ LogicalResult StageClasses::form(PlanSimulation &simulation) {
   using Rank = std::tuple<StringRef, int64_t, int64_t, int64_t, double>;
   using Hop = std::tuple<bool, double, double, double>;
   std::map<std::pair<std::vector<Rank>, std::vector<Hop>>, size_t> known;
-  bool isCustom = plan.getSchedule() == zero::PlanSchedule::Custom;
+  bool isCustom = plan.getSchedule() == PlanSchedule::Custom;
   for (size_t pipeline = 0; pipeline < members.front().size(); ++pipeline) {
     std::pair<std::vector<Rank>, std::vector<Hop>> key;
     auto addHop = [&](int64_t from, int64_t to) {

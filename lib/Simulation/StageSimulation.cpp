@@ -114,15 +114,14 @@ LogicalResult StageSimulationBuilder::readProgram(size_t index,
   }
   program.times = &found->second;
   result.usesEstimates |= !program.times->getLargest();
-  std::string recompute = cluster.types[*type].recompute;
-  if (auto policy = rank.getRecompute())
-    recompute = cluster::stringifyRecomputePolicy(*policy).str();
+  RecomputePolicy recompute =
+      rank.getRecompute().value_or(cluster.types[*type].recompute);
   for (const HybridModel::Variant &variant : model.variants[*type])
     if (variant.tensorDegree == 1 && variant.recompute == recompute)
       program.variant = &variant;
   if (!program.variant)
     return rank.emitOpError("recomputes '")
-           << recompute << "', which is not a policy";
+           << toString(recompute) << "', for which there are no costs";
   program.costs =
       std::make_unique<UnitCosts>(program.module, cluster.types[*type]);
   program.secondsPerByte =

@@ -33,12 +33,13 @@ using namespace poplar;
 namespace {
 
 struct PlanPipelineOptions : PassPipelineOptions<PlanPipelineOptions> {
-  Option<std::string> precision{
-      *this, "precision", llvm::cl::desc("f32 or bf16"), llvm::cl::init("f32")};
-  Option<std::string> recompute{
+  Option<NumberFormat> precision{*this, "precision",
+                                 llvm::cl::desc("f32, bf16 or f16"),
+                                 llvm::cl::init(NumberFormat::F32)};
+  Option<RecomputePolicy> recompute{
       *this, "recompute",
       llvm::cl::desc("keep, recompute-attention or recompute-unit"),
-      llvm::cl::init("keep")};
+      llvm::cl::init(RecomputePolicy::Keep)};
   Option<int64_t> workspaceBytes{
       *this, "workspace-bytes",
       llvm::cl::desc("scratch of the libraries; below 0, as much as the "
@@ -91,7 +92,7 @@ void poplar::buildSchedulePipeline(OpPassManager &pm,
   pm.addPass(createAnnotateCost());
   if (options.storesOnly)
     pm.addPass(createNNStoreActivations({options.precision}));
-  else if (options.precision != "f32")
+  else if (options.precision != NumberFormat::F32)
     pm.addPass(createNNConvertPrecision({options.precision}));
   pm.addPass(createZeroCutStages());
   pm.addPass(createZeroShardUnits());
@@ -115,7 +116,7 @@ void poplar::chooseScheduleOptions(ModuleOp program, ScheduleOptions &options) {
   zero::ProgramInfo info = zero::ProgramInfo::get(program);
   options.precision = getStorageFormat(info.precision);
   options.storesOnly = info.getWorkingFormat() != options.precision;
-  options.recompute = cluster::stringifyRecomputePolicy(info.recompute).str();
+  options.recompute = info.recompute;
 }
 
 /// Whether all programs of a job can sample with caches: the model has no ops

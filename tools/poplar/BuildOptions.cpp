@@ -12,15 +12,13 @@
 using namespace poplar;
 
 void addBuildOptions(CLI::App *command, BuildOptions &options) {
-  command
-      ->add_option("--precision", options.precision,
-                   "Format of activations and working weights")
-      ->check(CLI::IsMember({"f32", "bf16"}));
-  command
-      ->add_option("--recompute", options.recompute,
-                   "What the backward pass recomputes to save memory; in a "
-                   "plan, on all devices")
-      ->check(CLI::IsMember({"keep", "recompute-attention", "recompute-unit"}));
+  addWordOption(command, "--precision", options.precision,
+                std::array{NumberFormat::F32, NumberFormat::BF16},
+                "Format of activations and working weights");
+  addWordOption(command, "--recompute", options.recompute,
+                listWords<RecomputePolicy>(),
+                "What the backward pass recomputes to save memory; in a "
+                "plan, on all devices");
   command
       ->add_option("--cpu", options.cpu,
                    "CPU to generate code for, by its LLVM name")

@@ -225,7 +225,7 @@ static std::string formatDevices(const DeviceLibrary &library) {
       formatLine("", "", "GiB", "GiB", "GB/s", "W", "TFLOP/s", "TFLOP/s",
                  "TFLOP/s", "TFLOP/s", "GB/s", "", "");
   for (const DeviceSpecification &device : library.getDevices()) {
-    auto formatRate = [&](const char *format) {
+    auto formatRate = [&](NumberFormat format) {
       auto rate = device.flops.find(format);
       return rate == device.flops.end()
                  ? std::string("-")
@@ -236,8 +236,9 @@ static std::string formatDevices(const DeviceLibrary &library) {
         llvm::formatv("{0:f1}", device.memory * 0x1p-30).str(),
         llvm::formatv("{0:f1}", device.getUsableMemory() * 0x1p-30).str(),
         llvm::formatv("{0:f0}", device.bandwidth / 1e9).str(),
-        llvm::formatv("{0:f0}", device.power).str(), formatRate("f32"),
-        formatRate("bf16"), formatRate("f16"),
+        llvm::formatv("{0:f0}", device.power).str(),
+        formatRate(NumberFormat::F32), formatRate(NumberFormat::BF16),
+        formatRate(NumberFormat::F16),
         llvm::formatv("{0:f1}", estimateProducts(device) / 1e12).str(),
         llvm::formatv("{0:f1}", device.linkBandwidth / 1e9).str(),
         device.linkKind, device.flopsSource);

@@ -214,7 +214,7 @@ static bool planPipeline(Compilation &compilation, Arguments &args) {
       return false;
     if (wires->any())
       plan.setGradientWireAttr(mlir::TypeAttr::get(
-          zero::getWireType(module.getContext(), wires->gradients)));
+          zero::getWireType(module.getContext(), *wires->gradients)));
   }
   if (!args.output.empty() &&
       !writeFiles({{args.output, formatModule(module)}}, compilation.error))
@@ -278,8 +278,7 @@ static bool printPolicy(Compilation &compilation, const StagedRequest &request,
 
 /// With --recompute, all types do that. Profiles that leave it to the type were
 /// made with what it was set to before.
-static void fixRecompute(mlir::ModuleOp module, const std::string &recompute) {
-  auto policy = *cluster::symbolizeRecomputePolicy(recompute);
+static void fixRecompute(mlir::ModuleOp module, RecomputePolicy policy) {
   std::map<std::string, cluster::DeviceTypeOp> types;
   for (auto type : module.getOps<cluster::DeviceTypeOp>())
     types[type.getSymName().str()] = type;
@@ -448,10 +447,9 @@ void addPlanCommand(CLI::App &app, int &status) {
               "before which each chunk ends (docs/pipelines.md)")
           ->type_name("TYPE[*N][/DEGREE][@END]...+...")
           ->needs(cluster);
-  command
-      ->add_option("--schedule", args->pipeline.schedule,
-                   "Order of forward and backward passes in a pipeline")
-      ->check(CLI::IsMember({"gpipe", "1f1b", "interleaved"}))
+  addWordOption(command, "--schedule", args->pipeline.schedule,
+                listWords<PipelineSchedule>(),
+                "Order of forward and backward passes in a pipeline")
       ->needs(pipeline);
   command
       ->add_option(

@@ -121,7 +121,7 @@ static bool addStages(zero::PlanOp op, Compilation &compilation,
                       ReportInput &report) {
   report.stages.emplace();
   StagedPlan &stages = *report.stages;
-  stages.schedule = zero::stringifyPlanSchedule(*op.getSchedule()).str();
+  stages.schedule = op.getSchedule();
   stages.policy = op.getPolicy().str();
   stages.globalBatch = int64_t(op.getGlobalBatch());
   stages.parts = listParts(op);

@@ -27,6 +27,15 @@ protected:
   mlir::MLIRContext context;
 };
 
+// ODS has a list of its own, for the keyword that ops print.
+TEST(FormatKeywordTest, IsTheWordOfTheFormat) {
+  for (NumberFormat format : listWords<NumberFormat>()) {
+    cluster::FormatKeyword keyword = cluster::toKeyword(format);
+    EXPECT_EQ(cluster::stringifyFormatKeyword(keyword), toString(format));
+    EXPECT_EQ(cluster::symbolizeFormatKeyword(toString(format)), keyword);
+  }
+}
+
 // Ops may come in any order; indices follow the nodes and types among
 // themselves.
 TEST_F(ClusterViewTest, Ranks) {
@@ -46,12 +55,13 @@ TEST_F(ClusterViewTest, Ranks) {
   EXPECT_EQ(a100.name, "a100");
   EXPECT_EQ(a100.target, "cuda:sm_80");
   EXPECT_EQ(a100.memory, 100);
-  EXPECT_EQ(a100.precision, "bf16");
-  EXPECT_EQ(a100.recompute, "recompute-unit");
-  EXPECT_EQ(a100.flops, (std::map<std::string, double>{{"bf16", 3e14}}));
+  EXPECT_EQ(a100.precision, NumberFormat::BF16);
+  EXPECT_EQ(a100.recompute, RecomputePolicy::Unit);
+  EXPECT_EQ(a100.flops,
+            (std::map<NumberFormat, double>{{NumberFormat::BF16, 3e14}}));
   EXPECT_EQ(a100.bandwidth, 2e12);
   EXPECT_EQ(a100.threads, std::nullopt);
-  EXPECT_EQ(v100.recompute, "keep");
+  EXPECT_EQ(v100.recompute, RecomputePolicy::Keep);
   EXPECT_EQ(v100.bandwidth, std::nullopt);
   EXPECT_EQ(cpu.threads, 3);
 
@@ -143,16 +153,16 @@ TEST_F(ClusterViewTest, Profiles) {
   EXPECT_EQ(first.memory->fixed, 7);
   EXPECT_EQ(first.memory->perSample, 3);
   EXPECT_EQ(first.optimizerSeconds, 0.5);
-  EXPECT_EQ(first.precision, "bf16");
-  EXPECT_EQ(first.recompute, "keep");
+  EXPECT_EQ(first.precision, NumberFormat::BF16);
+  EXPECT_EQ(first.recompute, RecomputePolicy::Keep);
   EXPECT_TRUE(first.isEstimate);
   EXPECT_EQ(first.model, "x");
   const DeviceProfile &second = view.profiles[1];
   EXPECT_FALSE(second.isEstimate);
   EXPECT_FALSE(second.memory);
   EXPECT_EQ(second.maxMicroBatch, std::nullopt);
-  EXPECT_EQ(view.profiles[3].precision, "f32");
-  EXPECT_EQ(view.profiles[4].recompute, "recompute-unit");
+  EXPECT_EQ(view.profiles[3].precision, NumberFormat::F32);
+  EXPECT_EQ(view.profiles[4].recompute, RecomputePolicy::Unit);
 
   // What is measured goes before what is estimated, the model's own before any.
   EXPECT_EQ(view.findProfile(0, 1, "x"), &view.profiles[1]);
@@ -163,7 +173,7 @@ TEST_F(ClusterViewTest, Profiles) {
   EXPECT_EQ(view.findProfile(0, 3), nullptr);
   EXPECT_EQ(view.findProfile(1, 2, "x"), &view.profiles[6]);
   // As the type is set up: not the curve of another policy.
-  view.types[0].recompute = "recompute-unit";
+  view.types[0].recompute = RecomputePolicy::Unit;
   EXPECT_EQ(view.findProfile(0, 1, "x"), &view.profiles[4]);
 }
 

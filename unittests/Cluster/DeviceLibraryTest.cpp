@@ -44,7 +44,7 @@ TEST(DeviceLibraryTest, KnowsWhatItIsAskedFor) {
 TEST(DeviceLibraryTest, FiguresAreOfTheirKind) {
   for (const DeviceSpecification &device : getLibrary().getDevices()) {
     SCOPED_TRACE(device.key);
-    EXPECT_TRUE(cluster::findTarget(device.target));
+    EXPECT_TRUE(findTargetInfo(device.target));
     EXPECT_GE(device.memory, int64_t(6) << 30);
     EXPECT_LE(device.memory, int64_t(288) << 30);
     EXPECT_GE(device.reserved, int64_t(1) << 30);
@@ -52,18 +52,20 @@ TEST(DeviceLibraryTest, FiguresAreOfTheirKind) {
     EXPECT_GE(device.power, 50);
     EXPECT_LE(device.power, 1200);
     // No board has more FLOP/s a watt than those of its time.
-    EXPECT_LE(device.flops.at("f16") / device.power, 2.5e12);
+    EXPECT_LE(device.flops.at(NumberFormat::F16) / device.power, 2.5e12);
     EXPECT_GE(device.bandwidth, 200e9);
     EXPECT_LE(device.bandwidth, 10e12);
     EXPECT_GE(device.linkBandwidth, 15e9);
     EXPECT_LE(device.linkBandwidth, 1e12);
-    EXPECT_GE(device.flops.at("f32"), 4e12);
-    EXPECT_LE(device.flops.at("f32"), 200e12);
-    EXPECT_GE(device.flops.at("f16"), device.flops.at("f32"));
-    EXPECT_LE(device.flops.at("f16"), 2500e12);
+    EXPECT_GE(device.flops.at(NumberFormat::F32), 4e12);
+    EXPECT_LE(device.flops.at(NumberFormat::F32), 200e12);
+    EXPECT_GE(device.flops.at(NumberFormat::F16),
+              device.flops.at(NumberFormat::F32));
+    EXPECT_LE(device.flops.at(NumberFormat::F16), 2500e12);
     // Rates with sparsity would be twice these in one format only.
-    if (device.flops.count("bf16")) {
-      EXPECT_EQ(device.flops.at("bf16"), device.flops.at("f16"));
+    if (device.flops.count(NumberFormat::BF16)) {
+      EXPECT_EQ(device.flops.at(NumberFormat::BF16),
+                device.flops.at(NumberFormat::F16));
     }
     for (const std::string &source :
          {device.memorySource, device.bandwidthSource, device.powerSource,
@@ -74,7 +76,8 @@ TEST(DeviceLibraryTest, FiguresAreOfTheirKind) {
 
 TEST(DeviceLibraryTest, DevicesBeforeAmpereHaveNoBF16) {
   for (const char *key : {"p100", "v100-16", "v100s", "t4", "rtx2080ti"})
-    EXPECT_EQ(getLibrary().find(key)->flops.count("bf16"), 0u) << key;
+    EXPECT_EQ(getLibrary().find(key)->flops.count(NumberFormat::BF16), 0u)
+        << key;
 }
 
 TEST(DeviceLibraryTest, InlineECCTakesASixteenth) {

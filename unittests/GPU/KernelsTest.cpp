@@ -26,7 +26,9 @@ using namespace poplar::gputest;
 namespace {
 
 struct Case {
-  const char *model, *precision, *chip;
+  const char *model;
+  NumberFormat precision;
+  const char *chip;
 };
 
 class GPUKernels : public testing::TestWithParam<Case> {};
@@ -88,19 +90,19 @@ TEST_P(GPUKernels, AgreeWithTheHosts) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, GPUKernels,
-                         testing::Values(Case{"tiny-llama", "f32", "sm_80"},
-                                         Case{"tiny-llama", "bf16", "sm_80"},
-                                         Case{"tiny-gpt2", "f32", "sm_80"},
-                                         Case{"tiny-gpt2", "bf16", "gfx90a"},
-                                         Case{"tiny-bert", "f32", "sm_80"},
-                                         Case{"tiny-bert", "bf16", "sm_80"}),
-                         [](const testing::TestParamInfo<Case> &info) {
-                           std::string name = std::string(info.param.model) +
-                                              "_" + info.param.precision + "_" +
-                                              info.param.chip;
-                           std::replace(name.begin(), name.end(), '-', '_');
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Models, GPUKernels,
+    testing::Values(Case{"tiny-llama", NumberFormat::F32, "sm_80"},
+                    Case{"tiny-llama", NumberFormat::BF16, "sm_80"},
+                    Case{"tiny-gpt2", NumberFormat::F32, "sm_80"},
+                    Case{"tiny-gpt2", NumberFormat::BF16, "gfx90a"},
+                    Case{"tiny-bert", NumberFormat::F32, "sm_80"},
+                    Case{"tiny-bert", NumberFormat::BF16, "sm_80"}),
+    [](const testing::TestParamInfo<Case> &info) {
+      std::string name = std::string(info.param.model) + "_" +
+                         toString(info.param.precision) + "_" + info.param.chip;
+      std::replace(name.begin(), name.end(), '-', '_');
+      return name;
+    });
 
 } // namespace

@@ -38,7 +38,10 @@ std::string poplar::gputest::writeModelCases(const std::string &model,
   BuildOptions options;
   // Of the products nothing is run here, and not every CPU has those of bf16.
   options.workspaceBytes = 0;
-  options.precision = precision;
+  std::optional<NumberFormat> format = parseWord<NumberFormat>(precision);
+  if (!format)
+    return "unknown precision " + precision;
+  options.precision = *format;
   if (failed(setTarget(options, "cuda:" + chip.name)))
     return "no code for " + chip.name;
   PassManager plan(&context), lower(&context);
@@ -57,7 +60,7 @@ std::string poplar::gputest::writeModelCases(const std::string &model,
     // Of a flat kernel, elements: not a multiple of anything.
     entry.batch = kernel.isFlat ? 2579 : 3;
     entry.extent = kernel.parts * (kernel.batched ? entry.batch : 1);
-    entry.tolerance = precision == "f32" ? 1e-5 : 5e-3;
+    entry.tolerance = format == NumberFormat::F32 ? 1e-5 : 5e-3;
     for (RankedTensorType type : kernel.tensors) {
       entry.pointers.push_back(static_cast<int>(entry.before.size()));
       entry.before.emplace_back(type, entry.batch, random);

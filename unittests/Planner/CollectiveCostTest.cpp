@@ -21,7 +21,14 @@ namespace {
 /// `sizes[n]` ranks of one type on node n.
 ClusterView makeCluster(const std::vector<int> &sizes) {
   ClusterView cluster;
-  cluster.types = {{"type", "host", 1 << 30, "f32", "keep", {}, {}, {}}};
+  cluster.types = {{"type",
+                    "host",
+                    1 << 30,
+                    NumberFormat::F32,
+                    RecomputePolicy::Keep,
+                    {},
+                    {},
+                    {}}};
   for (int size : sizes) {
     int node = static_cast<int>(cluster.nodes.size());
     cluster.nodes.push_back({"n" + std::to_string(node),

@@ -116,7 +116,7 @@ TEST(HybridColumns, CutUnitsEachInItsOwnWay) {
     type.count = count;
     // Too little for one device.
     type.memory = count == 2 ? 700 : 500;
-    type.modes = {{1, 1, "keep", {}}};
+    type.modes = {{1, 1, RecomputePolicy::Keep, {}}};
     type.modes[0].units.assign(6, {1.0 * count, 2.0 * count, 0, 1, 1});
     problem.types.push_back(type);
   }

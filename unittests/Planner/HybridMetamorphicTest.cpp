@@ -70,7 +70,7 @@ static RandomModel makeModel(std::mt19937 &random, size_t ranks) {
   op.flops = 1e12;
   op.rows = op.columns = op.depth = 4096;
   HybridModel::Variant keep;
-  keep.recompute = "keep";
+  keep.recompute = RecomputePolicy::Keep;
   keep.scratchBytes = 64;
   keep.boundaryBytes = static_cast<int64_t>(1e6 * (1 + 30 * real()));
   for (size_t unit = 0; unit < units; ++unit) {
@@ -87,7 +87,7 @@ static RandomModel makeModel(std::mt19937 &random, size_t ranks) {
   model.tiedElements = random() % 2 ? 4000000 : 0;
   bool canShare = random() % 2;
   HybridModel::Variant recompute = keep;
-  recompute.recompute = "recompute-unit";
+  recompute.recompute = RecomputePolicy::Unit;
   for (UnitWork &unit : recompute.units) {
     unit.backward.insert(unit.backward.end(), unit.forward.begin(),
                          unit.forward.end());

@@ -25,8 +25,10 @@ namespace {
 ClusterView makeCluster() {
   ClusterView cluster;
   for (const char *name : {"fast", "slow"}) {
-    DeviceType type{name, "cuda:sm_80", 1 << 30, "bf16", "keep", {}, {}, {}};
-    type.flops = {{"bf16", name[0] == 'f' ? 2e14 : 1e14}};
+    DeviceType type{
+        name, "cuda:sm_80", 1 << 30, NumberFormat::BF16, RecomputePolicy::Keep,
+        {},   {},           {}};
+    type.flops = {{NumberFormat::BF16, name[0] == 'f' ? 2e14 : 1e14}};
     type.bandwidth = 1e12;
     cluster.types.push_back(type);
   }
@@ -54,7 +56,7 @@ HybridModel makeModel(const ClusterView &cluster) {
   op.flops = 1e12;
   op.rows = op.columns = op.depth = 4096;
   HybridModel::Variant variant;
-  variant.recompute = "keep";
+  variant.recompute = RecomputePolicy::Keep;
   variant.boundaryBytes = 1 << 20;
   variant.scratchBytes = 64;
   variant.units.resize(4);
@@ -282,7 +284,7 @@ TEST(HybridModel, UnlikeDevicesOfANodeAreATeam) {
   EXPECT_EQ(team.memory, 64 + ((1 << 28) - 64) / 3 * 4);
   // Another format, or other numbers in another node, and there is none.
   ClusterView other = cluster;
-  other.types[1].precision = "f32";
+  other.types[1].precision = NumberFormat::F32;
   EXPECT_TRUE(findTeam(other).empty());
   other = cluster;
   other.ranks[5].type = 1;
@@ -297,8 +299,8 @@ TEST(HybridModel, ScalesUnitsToWhatWasMeasured) {
   profile.stage = 2;
   profile.microBatches = {1, 2, 4};
   profile.seconds = {1, 1.5, 3};
-  profile.precision = "bf16";
-  profile.recompute = "keep";
+  profile.precision = NumberFormat::BF16;
+  profile.recompute = RecomputePolicy::Keep;
   profile.optimizerSeconds = 2.3;
   cluster.profiles = {profile};
   std::string error;
@@ -334,7 +336,14 @@ TEST(HybridModel, ScalesUnitsToWhatWasMeasured) {
 /// What ZeRO exchanges is what the runtime's collectives would take.
 static void checkExchange(int nodes, int perNode, const std::string &target) {
   ClusterView cluster;
-  cluster.types.push_back({"a", target, 1 << 30, "f32", "keep", {}, {}, {}});
+  cluster.types.push_back({"a",
+                           target,
+                           1 << 30,
+                           NumberFormat::F32,
+                           RecomputePolicy::Keep,
+                           {},
+                           {},
+                           {}});
   cluster.defaultInside = LinkSpeed{0.25, 8192};
   cluster.defaultBetween = LinkSpeed{0.5, 1024};
   std::vector<ClusterRank> places;
@@ -356,7 +365,7 @@ static void checkExchange(int nodes, int perNode, const std::string &target) {
   type.memory = 1 << 30;
   type.inside = *cluster.defaultInside;
   type.library = getCollectiveLibrary(target);
-  type.modes = {{1, 1, "keep", {{1, 1, 0, 1, 1}}}};
+  type.modes = {{1, 1, RecomputePolicy::Keep, {{1, 1, 0, 1, 1}}}};
   problem.types = {type};
   problem.links = {nodes > 1
                        ? HybridProblem::Link{*cluster.defaultBetween, true}

@@ -158,7 +158,7 @@ TEST(HybridPlan, NamesWhatIsWrong) {
   for (int microBatch : {1, 2})
     type.modes.push_back({1,
                           microBatch,
-                          "keep",
+                          RecomputePolicy::Keep,
                           {{1, 2, 0, 8, 4}, {1, 2, 0, 8, 4}, {1, 2, 0, 8, 4}}});
   problem.types = {type};
   problem.links = {{{0.1, 100}, true}};

@@ -42,8 +42,8 @@ static std::string describePlans(const RandomCluster &test,
     for (size_t i = 0; i < outcome.best->ranks.size(); ++i)
       text << " " << outcome.best->ranks[i] << " (" << outcome.best->state[i]
            << ")";
-    for (const std::string &recompute : outcome.best->recompute)
-      text << " " << recompute;
+    for (RecomputePolicy recompute : outcome.best->recompute)
+      text << " " << toString(recompute);
   }
   return text.str();
 }

@@ -29,7 +29,8 @@ protected:
     cluster.defaultInside = LinkSpeed{0, 1e9};
     for (int type = 0; type < 2; ++type)
       for (int stage = 0; stage < 4; ++stage)
-        cluster.profiles.push_back(makeDeviceProfile(type, stage, "keep"));
+        cluster.profiles.push_back(
+            makeDeviceProfile(type, stage, RecomputePolicy::Keep));
     model.elements = 1000;
     choices.globalBatch = 6;
   }
@@ -122,7 +123,8 @@ TEST_F(PlanRemediesTest, Recomputation) {
   choices.chooseRecompute = false;
   cluster.types[0].memory = cluster.types[1].memory = 16500;
   for (int type = 0; type < 2; ++type) {
-    cluster.profiles.push_back(makeDeviceProfile(type, 0, "recompute-unit"));
+    cluster.profiles.push_back(
+        makeDeviceProfile(type, 0, RecomputePolicy::Unit));
     cluster.profiles.back().memory->perSample = 500;
   }
   Texts remedies = find();

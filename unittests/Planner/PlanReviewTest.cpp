@@ -72,8 +72,10 @@ protected:
     cluster.ranks = {{0, 0}, {0, 1}};
     cluster.defaultInside = LinkSpeed{0, 1e9};
     for (int stage = 0; stage < 4; ++stage) {
-      cluster.profiles.push_back(makeDeviceProfile(0, stage, "keep"));
-      cluster.profiles.push_back(makeDeviceProfile(1, stage, "keep"));
+      cluster.profiles.push_back(
+          makeDeviceProfile(0, stage, RecomputePolicy::Keep));
+      cluster.profiles.push_back(
+          makeDeviceProfile(1, stage, RecomputePolicy::Keep));
       cluster.profiles.back().seconds = {10, 80};
       cluster.profiles.back().isEstimate = true;
     }

@@ -53,8 +53,9 @@ void forEachChoice(const ClusterView &cluster, const PlanChoices &choices,
       chooseRanks(view);
       return;
     }
-    for (const char *policy :
-         {"keep", "recompute-attention", "recompute-unit"}) {
+    for (RecomputePolicy policy :
+         {RecomputePolicy::Keep, RecomputePolicy::Attention,
+          RecomputePolicy::Unit}) {
       ClusterView other = view;
       other.types[type].recompute = policy;
       if (counts[type] == 0 ||
@@ -183,7 +184,8 @@ TEST(PlanSearchTest, OrderOfNodesDoesNotMatter) {
     cluster.defaultInside = LinkSpeed{1e-5, 1e9};
     cluster.defaultBetween = LinkSpeed{1e-5, 10};
     for (int stage = 0; stage < 4; ++stage)
-      cluster.profiles.push_back(makeDeviceProfile(0, stage, "keep"));
+      cluster.profiles.push_back(
+          makeDeviceProfile(0, stage, RecomputePolicy::Keep));
     ModelFacts model;
     model.elements = model.firstBucket = model.lastBucket = 1000;
     model.buckets = 1;
@@ -231,7 +233,8 @@ TEST(PlanSearchTest, OneMoreIsBesideTheLast) {
 TEST(PlanSearchTest, NothingIsLeftOutForWantOfAProfile) {
   ClusterView cluster = threeNodes();
   for (int stage = 0; stage < 4; ++stage)
-    cluster.profiles.push_back(makeDeviceProfile(0, stage, "keep"));
+    cluster.profiles.push_back(
+        makeDeviceProfile(0, stage, RecomputePolicy::Keep));
   ModelFacts model;
   model.elements = 1000;
   PlanChoices choices;
@@ -243,7 +246,8 @@ TEST(PlanSearchTest, NothingIsLeftOutForWantOfAProfile) {
         << outcome.error;
   // Nor for want of what it says of memory, where that is asked for.
   for (int stage = 0; stage < 4; ++stage) {
-    cluster.profiles.push_back(makeDeviceProfile(1, stage, "keep"));
+    cluster.profiles.push_back(
+        makeDeviceProfile(1, stage, RecomputePolicy::Keep));
     cluster.profiles.back().memory.reset();
   }
   choices.shardings = {Sharding::Memory};
@@ -262,8 +266,8 @@ TEST(PlanSearchTest, ChoosesWhatIsRecomputed) {
   cluster.types = {makeDeviceType("a", 20000)};
   cluster.nodes = {{"n", 0, 1}};
   cluster.ranks = {{0, 0}};
-  cluster.profiles = {makeDeviceProfile(0, 0, "keep"),
-                      makeDeviceProfile(0, 0, "recompute-unit")};
+  cluster.profiles = {makeDeviceProfile(0, 0, RecomputePolicy::Keep),
+                      makeDeviceProfile(0, 0, RecomputePolicy::Unit)};
   cluster.profiles[0].seconds = {2, 9};
   cluster.profiles[0].memory = DeviceProfile::Memory{16000, 4000};
   cluster.profiles[1].seconds = {2.1, 9.8};
@@ -275,17 +279,17 @@ TEST(PlanSearchTest, ChoosesWhatIsRecomputed) {
   choices.globalBatch = 8;
   PlanSearchResult result = searchPlans(cluster, model, exact(), choices);
   ASSERT_TRUE(result.best());
-  EXPECT_EQ(result.best()->recompute[0], "recompute-unit");
+  EXPECT_EQ(result.best()->recompute[0], RecomputePolicy::Unit);
   EXPECT_DOUBLE_EQ(result.best()->allocation.seconds, 9.8);
   choices.chooseRecompute = false;
   result = searchPlans(cluster, model, exact(), choices);
-  EXPECT_EQ(result.best()->recompute[0], "keep");
+  EXPECT_EQ(result.best()->recompute[0], RecomputePolicy::Keep);
   EXPECT_DOUBLE_EQ(result.best()->allocation.seconds, 16);
   // For one sample it is better to keep.
   choices.chooseRecompute = true;
   choices.globalBatch = 1;
   result = searchPlans(cluster, model, exact(), choices);
-  EXPECT_EQ(result.best()->recompute[0], "keep");
+  EXPECT_EQ(result.best()->recompute[0], RecomputePolicy::Keep);
 }
 
 /// Times the search for as many devices of 8 types, with links of two speeds.
@@ -310,17 +314,19 @@ double secondsToSearch(int64_t devices, bool recomputes,
             {static_cast<int>(cluster.nodes.size()) - 1, type});
     }
     for (int stage = 0; stage < 4; ++stage)
-      for (const char *policy : {"keep", "recompute-unit"}) {
-        if (policy[0] == 'r' && !recomputes)
+      for (RecomputePolicy policy :
+           {RecomputePolicy::Keep, RecomputePolicy::Unit}) {
+        bool keeps = policy == RecomputePolicy::Keep;
+        if (!keeps && !recomputes)
           continue;
         DeviceProfile profile = makeDeviceProfile(type, stage, policy);
         profile.microBatches = {1, 2, 4, 8, 16, 32, 64};
         profile.seconds.clear();
         for (int64_t b : profile.microBatches)
           profile.seconds.push_back((0.1 + 0.05 * type) * double(b + 1) *
-                                    (policy[0] == 'k' ? 1 : 1.3));
-        profile.memory = DeviceProfile::Memory{
-            fixed, int64_t(policy[0] == 'k' ? 4 : 1) << 30};
+                                    (keeps ? 1 : 1.3));
+        profile.memory =
+            DeviceProfile::Memory{fixed, int64_t(keeps ? 4 : 1) << 30};
         cluster.profiles.push_back(profile);
       }
   }

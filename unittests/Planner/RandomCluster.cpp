@@ -15,20 +15,20 @@ DeviceType test::makeDeviceType(const std::string &name, int64_t memory) {
   type.name = name;
   type.target = "host";
   type.memory = memory;
-  type.precision = "f32";
-  type.recompute = "keep";
+  type.precision = NumberFormat::F32;
+  type.recompute = RecomputePolicy::Keep;
   return type;
 }
 
 DeviceProfile test::makeDeviceProfile(int type, int stage,
-                                      const std::string &recompute) {
+                                      RecomputePolicy recompute) {
   DeviceProfile profile;
   profile.type = type;
   profile.stage = stage;
   profile.microBatches = {1, 8};
   profile.seconds = {1, 8};
   profile.memory = DeviceProfile::Memory{16000, 1000};
-  profile.precision = "f32";
+  profile.precision = NumberFormat::F32;
   profile.recompute = recompute;
   profile.isEstimate = false;
   return profile;
@@ -56,7 +56,8 @@ test::RandomCluster test::makeRandomCluster(std::mt19937 &random) {
         if (recomputes && random() % 2)
           continue;
         DeviceProfile profile = makeDeviceProfile(
-            type, stage, recomputes ? "recompute-unit" : "keep");
+            type, stage,
+            recomputes ? RecomputePolicy::Unit : RecomputePolicy::Keep);
         int64_t last = 2 + random() % 5;
         double slower = recomputes ? 1.3 : 1;
         profile.microBatches = {1, last};

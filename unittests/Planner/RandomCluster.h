@@ -18,8 +18,7 @@ namespace poplar::test {
 DeviceType makeDeviceType(const std::string &name, int64_t memory);
 
 /// 1 s a sample, up to 8, on a device of 16 000 bytes and 1000 a sample.
-DeviceProfile makeDeviceProfile(int type, int stage,
-                                const std::string &recompute);
+DeviceProfile makeDeviceProfile(int type, int stage, RecomputePolicy recompute);
 
 struct RandomCluster {
   ClusterView cluster;

@@ -14,17 +14,19 @@ using namespace poplar;
 
 namespace {
 
-DeviceType makeType(const std::string &target, const std::string &precision) {
+DeviceType makeType(const std::string &target, NumberFormat precision) {
   DeviceType type;
   type.target = target;
   type.precision = precision;
-  type.flops = {{"f32", 1e13}, {"bf16", 1e14}, {"f16", 1e14}};
+  type.flops = {{NumberFormat::F32, 1e13},
+                {NumberFormat::BF16, 1e14},
+                {NumberFormat::F16, 1e14}};
   type.bandwidth = 1e12;
   return type;
 }
 
 Roofline makeRoofline(const std::string &target = "cuda:sm_80",
-                      const std::string &precision = "bf16") {
+                      NumberFormat precision = NumberFormat::BF16) {
   std::optional<Roofline> roofline = Roofline::get(makeType(target, precision));
   EXPECT_TRUE(roofline);
   return roofline.value_or(Roofline());
@@ -61,8 +63,11 @@ TEST(RooflineTest, AProductIsAsFastAsItsDimensionsAllow) {
 
 double getAloneRate(const std::string &target, double matrix, double vector,
                     std::optional<double> power) {
-  DeviceType type = makeType(target, target == "cuda:sm_75" ? "f16" : "bf16");
-  type.flops = {{"f32", vector}, {"bf16", matrix}, {"f16", matrix}};
+  DeviceType type = makeType(
+      target, target == "cuda:sm_75" ? NumberFormat::F16 : NumberFormat::BF16);
+  type.flops = {{NumberFormat::F32, vector},
+                {NumberFormat::BF16, matrix},
+                {NumberFormat::F16, matrix}};
   type.power = power;
   return Roofline::get(type)->getAloneRate();
 }
@@ -88,7 +93,7 @@ TEST(RooflineTest, WattsBindMatrixUnitsAtFullRate) {
     // With half of the watts, no board is faster.
     EXPECT_LE(getAloneRate(target, matrix, vector, power / 2), bound);
     // f32 is not computed by these units.
-    DeviceType type = makeType(target, "f32");
+    DeviceType type = makeType(target, NumberFormat::F32);
     type.power = 1;
     EXPECT_DOUBLE_EQ(Roofline::get(type)->getAloneRate(), 1e13 * c.gemmShare);
   }
@@ -107,8 +112,8 @@ TEST(RooflineTest, UnitsAtHalfRateReachTheirPeak) {
   EXPECT_DOUBLE_EQ(getAloneRate("cuda:sm_80", 312e12, 300e12, {}),
                    312e12 * getRooflineConstants("cuda:sm_80").gemmShare);
   // Whose vector units are not known is not said to be at half rate.
-  DeviceType type = makeType("cuda:sm_86", "bf16");
-  type.flops.erase("f32");
+  DeviceType type = makeType("cuda:sm_86", NumberFormat::BF16);
+  type.flops.erase(NumberFormat::F32);
   EXPECT_DOUBLE_EQ(Roofline::get(type)->getAloneRate(), 1e14 * c.gemmShare);
 }
 
@@ -142,7 +147,7 @@ TEST(RooflineTest, AttentionIsFasterOnLongSequences) {
                    1e12 / (roofline.getAttentionRate() / 2) + c.launchSeconds);
   EXPECT_LT(roofline.getAttentionRate(), roofline.getProductRate());
   // On hosts it runs on the vector units.
-  Roofline host = makeRoofline("host:amx-bf16", "bf16");
+  Roofline host = makeRoofline("host:amx-bf16", NumberFormat::BF16);
   const RooflineConstants &h = host.getConstants();
   op.rows = 1e9;
   EXPECT_NEAR(host.getSeconds(op, 1),
@@ -166,7 +171,7 @@ TEST(RooflineTest, CurvesRiseAndSamplesBecomeCheaper) {
   for (const char *target :
        {"host", "cuda:sm_70", "cuda:sm_80", "cuda:sm_90", "hip:gfx942"}) {
     SCOPED_TRACE(target);
-    Roofline roofline = makeRoofline(target, "f32");
+    Roofline roofline = makeRoofline(target, NumberFormat::F32);
     for (bool isDeep : {false, true}) {
       RooflineOp gemm = makeGemm(128, 768, 768, isDeep);
       gemm.fixedBytes = 1e6;
@@ -185,16 +190,18 @@ TEST(RooflineTest, CurvesRiseAndSamplesBecomeCheaper) {
 
 TEST(RooflineTest, TheOptimizerIsBoundByMemory) {
   double share = makeRoofline().getConstants().bandwidthShare;
-  EXPECT_DOUBLE_EQ(makeRoofline("cuda:sm_80", "f32").getOptimizerSeconds(1000),
-                   1000 * 32 / (1e12 * share));
-  EXPECT_DOUBLE_EQ(makeRoofline("cuda:sm_80", "f16").getOptimizerSeconds(1000),
-                   1000 * 38 / (1e12 * share));
+  EXPECT_DOUBLE_EQ(
+      makeRoofline("cuda:sm_80", NumberFormat::F32).getOptimizerSeconds(1000),
+      1000 * 32 / (1e12 * share));
+  EXPECT_DOUBLE_EQ(
+      makeRoofline("cuda:sm_80", NumberFormat::F16).getOptimizerSeconds(1000),
+      1000 * 38 / (1e12 * share));
 }
 
 TEST(RooflineTest, FiguresThatAreMissingGiveNoEstimate) {
-  DeviceType type = makeType("cuda:sm_70", "f16");
+  DeviceType type = makeType("cuda:sm_70", NumberFormat::F16);
   EXPECT_TRUE(Roofline::get(type));
-  type.flops.erase("f16");
+  type.flops.erase(NumberFormat::F16);
   EXPECT_FALSE(Roofline::get(type));
   // Computes in f32, whatever it stores.
   type.target = "host:f16-storage";

@@ -41,8 +41,8 @@ protected:
     type.name = name;
     type.target = "host";
     type.memory = memory;
-    type.precision = "f32";
-    type.recompute = "keep";
+    type.precision = NumberFormat::F32;
+    type.recompute = RecomputePolicy::Keep;
     return type;
   }
 
@@ -53,8 +53,8 @@ protected:
     profile.microBatches = {1, 8};
     profile.seconds = {1, 8};
     profile.memory = DeviceProfile::Memory{fixedBytes, sampleBytes};
-    profile.precision = "f32";
-    profile.recompute = "keep";
+    profile.precision = NumberFormat::F32;
+    profile.recompute = RecomputePolicy::Keep;
     profile.isEstimate = false;
     return profile;
   }
@@ -79,7 +79,8 @@ protected:
 };
 
 TEST_F(ZeroProblemTest, TypesAreThoseOfTheCluster) {
-  cluster.types[0].flops = {{"f32", 2e12}, {"bf16", 4e12}};
+  cluster.types[0].flops = {{NumberFormat::F32, 2e12},
+                            {NumberFormat::BF16, 4e12}};
   cluster.types.push_back(makeType("unused", 1));
   BatchProblem problem = pose(1);
   EXPECT_EQ(problem.globalBatch, 100);
@@ -163,8 +164,7 @@ TEST_F(ZeroProblemTest, OneRankTalksToNobody) {
 
 TEST_F(ZeroProblemTest, TheWireIsTheFormatOfAllOrF32) {
   std::string target = "cuda:sm_80";
-  auto parameterSeconds = [&](const std::string &large,
-                              const std::string &small) {
+  auto parameterSeconds = [&](NumberFormat large, NumberFormat small) {
     cluster.types[0].precision = large;
     cluster.types[1].precision = small;
     cluster.types[0].target = cluster.types[1].target = target;
@@ -172,15 +172,21 @@ TEST_F(ZeroProblemTest, TheWireIsTheFormatOfAllOrF32) {
       profile.precision = profile.type == 0 ? large : small;
     return pose(3).forwardSync;
   };
-  double single = parameterSeconds("f32", "f32");
-  EXPECT_DOUBLE_EQ(parameterSeconds("bf16", "bf16"), single / 2);
-  EXPECT_DOUBLE_EQ(parameterSeconds("f16", "f16"), single / 2);
-  EXPECT_DOUBLE_EQ(parameterSeconds("bf16", "f32"), single);
-  EXPECT_DOUBLE_EQ(parameterSeconds("bf16", "f16"), single);
+  double single = parameterSeconds(NumberFormat::F32, NumberFormat::F32);
+  EXPECT_DOUBLE_EQ(parameterSeconds(NumberFormat::BF16, NumberFormat::BF16),
+                   single / 2);
+  EXPECT_DOUBLE_EQ(parameterSeconds(NumberFormat::F16, NumberFormat::F16),
+                   single / 2);
+  EXPECT_DOUBLE_EQ(parameterSeconds(NumberFormat::BF16, NumberFormat::F32),
+                   single);
+  EXPECT_DOUBLE_EQ(parameterSeconds(NumberFormat::BF16, NumberFormat::F16),
+                   single);
   // Hosts keep activations in f16, and parameters in f32.
   target = "host:f16-storage";
-  EXPECT_DOUBLE_EQ(parameterSeconds("f16", "f16"), single);
-  EXPECT_DOUBLE_EQ(parameterSeconds("f16", "f32"), single);
+  EXPECT_DOUBLE_EQ(parameterSeconds(NumberFormat::F16, NumberFormat::F16),
+                   single);
+  EXPECT_DOUBLE_EQ(parameterSeconds(NumberFormat::F16, NumberFormat::F32),
+                   single);
 }
 
 TEST_F(ZeroProblemTest, LossyWiresAreShorterAndTakeMemory) {
@@ -188,7 +194,9 @@ TEST_F(ZeroProblemTest, LossyWiresAreShorterAndTakeMemory) {
     cluster.wires = {};
     BatchProblem exact = pose(stage);
     double exactBytes = getCollectiveBytes(cluster, model, stage, 1);
-    cluster.wires = {"i8", stage == 0 ? "" : "bf16"};
+    cluster.wires = {WireFormat::I8, stage == 0
+                                         ? std::nullopt
+                                         : std::optional(WireFormat::BF16)};
     BatchProblem lossy = pose(stage);
     EXPECT_LT(lossy.backwardSync + lossy.iterationSync,
               exact.backwardSync + exact.iterationSync)
@@ -228,10 +236,10 @@ TEST_F(ZeroProblemTest, TheStateIsInTheWorkingFormat) {
   auto fixedWithout = [&](const std::string &target, int stage) {
     for (DeviceType &type : cluster.types) {
       type.target = target;
-      type.precision = "f16";
+      type.precision = NumberFormat::F16;
     }
     for (DeviceProfile &profile : cluster.profiles)
-      profile.precision = "f16";
+      profile.precision = NumberFormat::F16;
     return pose(stage).types[0].fixedBytes;
   };
   // Two thirds are elsewhere: of 2 + 4 + 12 bytes an element, or 4 + 4 + 8.

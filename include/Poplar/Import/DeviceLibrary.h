@@ -15,6 +15,7 @@
 #ifndef POPLAR_IMPORT_DEVICELIBRARY_H
 #define POPLAR_IMPORT_DEVICELIBRARY_H
 
+#include "Poplar/Support/Words.h"
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -35,7 +36,7 @@ struct DeviceSpecification {
   /// The limit of the board, in watts; of a package with two dies, half.
   double power = 0;
   /// Dense matrix products with f32 sums, by format of the factors.
-  std::map<std::string, double> flops;
+  std::map<NumberFormat, double> flops;
   /// Between devices of one node, in each direction.
   std::string linkKind;
   double linkBandwidth = 0;

@@ -70,10 +70,10 @@ void writeOutcome(llvm::json::OStream &os, llvm::StringRef policy,
   os.attribute("lower_bound_seconds", report.getLowerBound());
   os.attribute("proven", report.isProven());
   write(os, report.buildability);
-  if (report.wires.any())
-    os.attribute("gradient_wire", report.wires.gradients);
-  if (!report.wires.parameters.empty())
-    os.attribute("parameter_wire", report.wires.parameters);
+  if (report.wires.gradients)
+    os.attribute("gradient_wire", toString(*report.wires.gradients));
+  if (report.wires.parameters)
+    os.attribute("parameter_wire", toString(*report.wires.parameters));
 }
 void writeZeroAlone(llvm::json::OStream &os, const ZeroAlone &pure);
 

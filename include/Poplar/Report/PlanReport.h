@@ -67,7 +67,9 @@ std::optional<MeasuredTimeline> readTrace(const std::string &path,
 
 /// A plan of pipeline stages, simulated.
 struct StagedPlan {
-  std::string schedule, policy;
+  /// None of a single stage, whose ranks share units.
+  std::optional<PlanSchedule> schedule;
+  std::string policy;
   int64_t globalBatch = 0;
   /// Ranks of a group whose pipelines are alike.
   struct Part {

@@ -38,7 +38,8 @@ private:
   /// Device types that differ in none of these run the same program, but for
   /// the code that is generated from it.
   struct ProgramKind {
-    std::string precision, workingFormat, recompute;
+    NumberFormat precision, workingFormat;
+    RecomputePolicy recompute;
     bool operator<(const ProgramKind &other) const;
   };
   using Programs = std::map<ProgramKind, mlir::ModuleOp>;

@@ -10,9 +10,11 @@
 #define POPLAR_TARGET_BUILD_H
 
 #include "Poplar/Planner/Cluster/Targets.h"
+#include "Poplar/Support/Words.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Support/Timing.h"
+#include "llvm/Support/JSON.h"
 #include <string>
 
 namespace poplar {
@@ -27,14 +29,19 @@ struct OverlapOptions {
   bool decoding = false;
 };
 
+/// A word in the JSON that describes a program.
+template <typename Word, typename = decltype(Words<Word>::names)>
+llvm::json::Value toJSON(const Word &word) {
+  return toString(word);
+}
+
 /// How the program of a device type is scheduled.
 struct ScheduleOptions : OverlapOptions {
   /// f32, bf16 or f16: what activations and working copies are kept in.
-  std::string precision = "f32";
+  NumberFormat precision = NumberFormat::F32;
   /// Values are only kept in `precision`, and computed in f32.
   bool storesOnly = false;
-  /// keep, recompute-attention or recompute-unit.
-  std::string recompute = "keep";
+  RecomputePolicy recompute = RecomputePolicy::Keep;
 };
 
 /// What the libraries' scratch is planned for.

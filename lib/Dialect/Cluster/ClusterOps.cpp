@@ -259,13 +259,10 @@ static LogicalResult verifyName(Operation *op, StringRef what, StringRef name) {
 }
 
 static LogicalResult verifyRecompute(Operation *op, StringAttr policy) {
-  if (!policy || symbolizeRecomputePolicy(policy))
+  if (!policy || parseWord<RecomputePolicy>(policy.getValue()))
     return success();
-  InFlightDiagnostic diag = op->emitError()
-                            << "unknown recompute policy '" << policy.getValue()
-                            << "' (known: ";
-  llvm::interleaveComma(getRecomputePolicies(), diag);
-  return diag << ")";
+  return op->emitError() << "unknown recompute policy '" << policy.getValue()
+                         << "' (known: " << joinWords<RecomputePolicy>() << ")";
 }
 
 /// `symbol` must name an OpTy of the module; `what` is that in words.
@@ -295,23 +292,22 @@ static FailureOr<OpTy> findSymbol(Operation *op, SymbolTableCollection &symbols,
 LogicalResult DeviceTypeOp::verify() {
   if (failed(verifyName(*this, "a device type", getSymName())))
     return failure();
-  const Target *target = findTarget(getTarget());
+  const TargetInfo *target = findTargetInfo(getTarget());
   if (!target) {
     InFlightDiagnostic diag = emitError() << "unknown target '" << getTarget()
                                           << "' (known: ";
-    llvm::interleaveComma(getTargets(), diag,
-                          [&](const Target &known) { diag << known.name; });
+    llvm::interleaveComma(getTargetInfos(), diag, [&](const TargetInfo &known) {
+      diag << StringRef(known.name);
+    });
     return diag << ")";
   }
   if (!llvm::is_contained(target->formats, getPrecision())) {
     InFlightDiagnostic diag = emitError()
                               << "'" << getTarget() << "' has no "
-                              << stringifyNumberFormat(getPrecision())
-                              << ": use precision ";
+                              << toString(getPrecision()) << ": use precision ";
     llvm::interleave(
         target->formats, diag,
-        [&](NumberFormat format) { diag << stringifyNumberFormat(format); },
-        " or ");
+        [&](NumberFormat format) { diag << toString(format); }, " or ");
     return diag;
   }
   if (!getMemory())
@@ -322,7 +318,7 @@ LogicalResult DeviceTypeOp::verify() {
       failed(expectRange(*this, "threads", getThreads(), 1, kMaxThreads)) ||
       failed(verifyRecompute(*this, getRecomputeAttr())))
     return failure();
-  if (getThreads() && !target->info->getKind().isHost())
+  if (getThreads() && !target->getKind().isHost())
     return emitError("threads are for host targets, not for '")
            << getTarget() << "'";
   if (getBandwidth() &&
@@ -337,7 +333,7 @@ LogicalResult DeviceTypeOp::verify() {
     return success();
   for (NamedAttribute entry : flops) {
     StringRef name = entry.getName();
-    if (!symbolizeNumberFormat(name))
+    if (!parseWord<NumberFormat>(name))
       return emitError("flops are given for '")
              << name << "', expected f32, tf32, bf16 or f16";
     auto value = dyn_cast<FloatAttr>(entry.getValue());
@@ -604,12 +600,11 @@ LogicalResult ProfileOp::verifySymbolUses(SymbolTableCollection &symbols) {
       *this, symbols, getDeviceTypeAttr(), "device type");
   if (failed(type))
     return failure();
-  const Target *target = findTarget(type->getTarget());
+  const TargetInfo *target = findTargetInfo(type->getTarget());
   if (getPrecision() && target &&
       !llvm::is_contained(target->formats, *getPrecision()))
-    return emitError("is of ")
-           << stringifyNumberFormat(*getPrecision()) << ", which '"
-           << type->getTarget() << "' does not have";
+    return emitError("is of ") << toString(*getPrecision()) << ", which '"
+                               << type->getTarget() << "' does not have";
   // What a plan looks a profile up by must find one.
   auto isSame = [&](ProfileOp other) {
     auto precision = [&](ProfileOp op) {

@@ -51,12 +51,12 @@ void ViewBuilder::add(DeviceTypeOp op) {
   type.name = op.getSymName().str();
   type.target = op.getTarget().str();
   type.memory = *op.getMemory();
-  type.precision = stringifyNumberFormat(op.getPrecision()).str();
-  type.recompute = stringifyRecomputePolicy(op.getRecompute()).str();
+  type.precision = op.getPrecision();
+  type.recompute = op.getRecompute();
   type.isRecomputeFixed = op.getFixedRecompute();
   if (DictionaryAttr flops = op.getFlopsAttr())
     for (NamedAttribute entry : flops)
-      type.flops[entry.getName().str()] =
+      type.flops[*parseWord<NumberFormat>(entry.getName().getValue())] =
           cast<FloatAttr>(entry.getValue()).getValueAsDouble();
   type.bandwidth = toDouble(op.getBandwidth());
   type.power = toDouble(op.getPower());
@@ -102,12 +102,8 @@ void ViewBuilder::add(ProfileOp op) {
                       static_cast<int64_t>(*op.getBytesPerSample())};
   profile.optimizerSeconds = toDouble(op.getOptimizer());
   const DeviceType &type = view.types[profile.type];
-  profile.precision = op.getPrecision()
-                          ? stringifyNumberFormat(*op.getPrecision()).str()
-                          : type.precision;
-  profile.recompute = op.getRecompute()
-                          ? stringifyRecomputePolicy(*op.getRecompute()).str()
-                          : type.recompute;
+  profile.precision = op.getPrecision().value_or(type.precision);
+  profile.recompute = op.getRecompute().value_or(type.recompute);
   profile.isEstimate = op.getEstimate();
   profile.model = getOr(op.getModel(), "");
 }

@@ -15,6 +15,7 @@
 #include "Poplar/Dialect/NN/NNTensorParallel.h"
 #include "Poplar/Support/JSON.h"
 #include "Poplar/Support/Names.h"
+#include "Poplar/Support/Words.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/MathExtras.h"
@@ -62,10 +63,6 @@ private:
 };
 
 } // namespace
-
-static bool isNumberFormat(StringRef text) {
-  return llvm::is_contained({"f32", "tf32", "bf16", "f16"}, text);
-}
 
 LogicalResult ModelVerifier::verifyKeys() {
   const llvm::StringSet<> texts = {"architecture",     "objective",
@@ -121,11 +118,11 @@ LogicalResult ModelVerifier::verifyKeys() {
     return module.emitError("nn.model: objective is ")
            << showName(*objective) << ", expected 'causal' or 'masked'";
   if (auto precision = text("precision");
-      precision && !isNumberFormat(*precision))
+      precision && !parseWord<NumberFormat>(*precision))
     return module.emitError("nn.model: precision is ")
            << showName(*precision) << ", expected f32, tf32, bf16 or f16";
   if (auto unsafe = text("unsafe_precision")) {
-    if (!isNumberFormat(*unsafe))
+    if (!parseWord<NumberFormat>(*unsafe))
       return module.emitError("nn.model: unsafe_precision is ")
              << showName(*unsafe) << ", expected f32, tf32, bf16 or f16";
     if (*unsafe == text("precision"))

@@ -195,41 +195,42 @@ static ArrayAttr toAttr(Builder &builder,
 zero::PlanOp zero::addPlan(ModuleOp module, const Plan &plan) {
   OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
   Location loc = module.getLoc();
-  auto text = [&](const std::string &value) {
-    return value.empty() ? StringAttr() : builder.getStringAttr(value);
-  };
   auto list = [&](const std::vector<int64_t> &values) {
     return values.empty() ? DenseI64ArrayAttr()
                           : builder.getDenseI64ArrayAttr(values);
   };
-  auto wire = [&](const std::string &name) {
-    return name.empty() ? TypeAttr()
-                        : TypeAttr::get(getWireType(module.getContext(), name));
+  auto wire = [&](std::optional<WireFormat> format) {
+    return format ? TypeAttr::get(getWireType(module.getContext(), *format))
+                  : TypeAttr();
   };
   auto seconds = [&](std::optional<double> value) {
     return value ? builder.getF64FloatAttr(*value) : FloatAttr();
   };
-  auto op = PlanOp::create(builder, loc, uint64_t(plan.stage),
-                           uint64_t(plan.globalBatch), plan.policy,
-                           text(plan.schedule), wire(plan.wires.gradients),
-                           wire(plan.wires.parameters), seconds(plan.predicted),
-                           seconds(plan.uncertainty), seconds(plan.simulated),
-                           toAttr(builder, plan.candidates));
+  auto op = PlanOp::create(
+      builder, loc, uint64_t(plan.stage), uint64_t(plan.globalBatch),
+      plan.policy,
+      plan.schedule ? builder.getStringAttr(toString(*plan.schedule))
+                    : StringAttr(),
+      wire(plan.wires.gradients), wire(plan.wires.parameters),
+      seconds(plan.predicted), seconds(plan.uncertainty),
+      seconds(plan.simulated), toAttr(builder, plan.candidates));
   builder.setInsertionPointToStart(&op.getBody().emplaceBlock());
   for (const Plan::Group &group : plan.groups)
     GroupOp::create(builder, loc, group.units, uint64_t(group.zeroStage),
                     group.tensorDegrees, list(group.parts));
   for (const Plan::Rank &rank : plan.ranks)
-    RankOp::create(builder, loc,
-                   SymbolRefAttr::get(module.getContext(), rank.type),
-                   builder.getStringAttr(rank.node),
-                   builder.getI64IntegerAttr(rank.share.microBatch),
-                   builder.getI64IntegerAttr(rank.share.steps),
-                   builder.getI64IntegerAttr(rank.share.last),
-                   builder.getI64IntegerAttr(rank.threads),
-                   builder.getF64FloatAttr(rank.state),
-                   builder.getI64IntegerAttr(rank.group), list(rank.turns),
-                   list(rank.chunks), text(rank.recompute));
+    RankOp::create(
+        builder, loc, SymbolRefAttr::get(module.getContext(), rank.type),
+        builder.getStringAttr(rank.node),
+        builder.getI64IntegerAttr(rank.share.microBatch),
+        builder.getI64IntegerAttr(rank.share.steps),
+        builder.getI64IntegerAttr(rank.share.last),
+        builder.getI64IntegerAttr(rank.threads),
+        builder.getF64FloatAttr(rank.state),
+        builder.getI64IntegerAttr(rank.group), list(rank.turns),
+        list(rank.chunks),
+        rank.recompute ? builder.getStringAttr(toString(*rank.recompute))
+                       : StringAttr());
   return op;
 }
 
@@ -251,10 +252,12 @@ static void readSeconds(zero::PlanOp op, Plan &plan) {
 }
 
 LossyWires zero::getLossyWires(PlanOp op) {
-  auto name = [](std::optional<Type> wire) {
-    return !wire ? "" : wire->isBF16() ? "bf16" : "i8";
+  auto getFormat = [](std::optional<Type> wire) -> std::optional<WireFormat> {
+    if (!wire)
+      return std::nullopt;
+    return wire->isBF16() ? WireFormat::BF16 : WireFormat::I8;
   };
-  return {name(op.getGradientWire()), name(op.getParameterWire())};
+  return {getFormat(op.getGradientWire()), getFormat(op.getParameterWire())};
 }
 
 Plan zero::readPlan(PlanOp op) {
@@ -262,8 +265,7 @@ Plan zero::readPlan(PlanOp op) {
   plan.policy = op.getPolicy().str();
   plan.stage = static_cast<int64_t>(op.getStage());
   plan.globalBatch = static_cast<int64_t>(op.getGlobalBatch());
-  if (auto schedule = op.getSchedule())
-    plan.schedule = stringifyPlanSchedule(*schedule).str();
+  plan.schedule = op.getSchedule();
   plan.wires = getLossyWires(op);
   for (GroupOp group : op.getGroups())
     plan.groups.push_back(
@@ -271,7 +273,6 @@ Plan zero::readPlan(PlanOp op) {
          group.getTensor().vec(),
          group.getParts().value_or(ArrayRef<int64_t>()).vec()});
   for (RankOp rank : op.getRanks()) {
-    auto recompute = rank.getRecompute();
     plan.ranks.push_back(
         {rank.getDeviceType().str(),
          rank.getNode().str(),
@@ -281,7 +282,7 @@ Plan zero::readPlan(PlanOp op) {
          static_cast<int64_t>(rank.getThreads()),
          rank.getState().convertToDouble(),
          static_cast<int64_t>(rank.getGroup()),
-         recompute ? cluster::stringifyRecomputePolicy(*recompute).str() : "",
+         rank.getRecompute(),
          rank.getTurns().value_or(ArrayRef<int64_t>()).vec(),
          rank.getChunks().value_or(ArrayRef<int64_t>()).vec()});
   }

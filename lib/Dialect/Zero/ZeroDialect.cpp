@@ -16,7 +16,6 @@
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/StringMap.h"
-#include "llvm/ADT/StringSwitch.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -99,22 +98,35 @@ ZeroDialect::verifyRegionResultAttribute(Operation *op, unsigned, unsigned,
 // ProgramInfo
 //===----------------------------------------------------------------------===//
 
-FloatType zero::getFloatType(MLIRContext *context, StringRef name) {
-  return llvm::StringSwitch<FloatType>(name)
-      .Case("f32", Float32Type::get(context))
-      .Case("bf16", BFloat16Type::get(context))
-      .Case("f16", Float16Type::get(context))
-      .Default({});
+FloatType zero::getFloatType(MLIRContext *context, NumberFormat format) {
+  switch (format) {
+  case NumberFormat::F32:
+  case NumberFormat::TF32:
+    return Float32Type::get(context);
+  case NumberFormat::BF16:
+    return BFloat16Type::get(context);
+  case NumberFormat::F16:
+    return Float16Type::get(context);
+  }
+  llvm_unreachable("unknown number format");
 }
 
-Type zero::getWireType(MLIRContext *context, StringRef name) {
-  if (name == "i8")
+Type zero::getWireType(MLIRContext *context, WireFormat wire) {
+  switch (wire) {
+  case WireFormat::F32:
+    return Float32Type::get(context);
+  case WireFormat::BF16:
+    return BFloat16Type::get(context);
+  case WireFormat::F16:
+    return Float16Type::get(context);
+  case WireFormat::I8:
     return IntegerType::get(context, 8);
-  return getFloatType(context, name);
+  }
+  llvm_unreachable("unknown wire format");
 }
 
-double zero::getWireBytes(Type wire) {
-  return wire.isSignlessInteger() ? getElementBytes("i8")
+double zero::getElementBytes(Type wire) {
+  return wire.isSignlessInteger() ? poplar::getElementBytes(WireFormat::I8)
                                   : wire.getIntOrFloatBitWidth() / 8.0;
 }
 
@@ -124,11 +136,18 @@ ProgramOp zero::getProgram(ModuleOp module) {
 }
 
 /// The inverse of getWireType.
-static std::string getName(Type type) {
-  return type.isF32()    ? "f32"
-         : type.isBF16() ? "bf16"
-         : type.isF16()  ? "f16"
-                         : "i8";
+static WireFormat getWireFormat(Type type) {
+  return type.isF32()    ? WireFormat::F32
+         : type.isBF16() ? WireFormat::BF16
+         : type.isF16()  ? WireFormat::F16
+                         : WireFormat::I8;
+}
+
+/// The inverse of getFloatType.
+static NumberFormat getNumberFormat(Type type) {
+  return type.isBF16()  ? NumberFormat::BF16
+         : type.isF16() ? NumberFormat::F16
+                        : NumberFormat::F32;
 }
 
 ProgramInfo ProgramInfo::get(ModuleOp module) {
@@ -138,9 +157,9 @@ ProgramInfo ProgramInfo::get(ModuleOp module) {
     return info;
   info.deviceType = op.getDeviceType().str();
   info.target = op.getTarget().str();
-  info.precision = cluster::stringifyNumberFormat(op.getPrecision()).str();
-  info.wire = getName(op.getWire());
-  info.gradientWire = getName(op.getGradientWire());
+  info.precision = op.getPrecision();
+  info.wire = getWireFormat(op.getWire());
+  info.gradientWire = getWireFormat(op.getGradientWire());
   info.hasLossyParameters = op.getLossyParameters();
   info.recompute = op.getRecompute();
   info.stage = op.getStage();
@@ -148,9 +167,9 @@ ProgramInfo ProgramInfo::get(ModuleOp module) {
   info.mixedRecompute = op.getMixedRecompute();
   info.scaled = op.getScaled();
   if (std::optional<Type> received = op.getReceived())
-    info.received = getName(*received);
+    info.received = getNumberFormat(*received);
   if (std::optional<Type> sent = op.getSent())
-    info.sent = getName(*sent);
+    info.sent = getNumberFormat(*sent);
   info.group = op.getGroup();
   info.numGroups = op.getGroups();
   info.numChunks = op.getChunks();
@@ -164,20 +183,18 @@ ProgramInfo ProgramInfo::get(ModuleOp module) {
 
 ProgramOp ProgramInfo::create(OpBuilder &builder, Location location) const {
   MLIRContext *context = builder.getContext();
-  auto type = [&](StringRef name) {
-    return name.empty() ? TypeAttr()
-                        : TypeAttr::get(getWireType(context, name));
+  auto type = [&](std::optional<NumberFormat> format) {
+    return format ? TypeAttr::get(getFloatType(context, *format)) : TypeAttr();
   };
   auto flag = [&](bool isSet) {
     return isSet ? builder.getUnitAttr() : UnitAttr();
   };
   return ProgramOp::create(
       builder, location, builder.getStringAttr(deviceType),
-      builder.getStringAttr(target),
-      cluster::NumberFormatAttr::get(
-          context, *cluster::symbolizeNumberFormat(precision)),
-      type(wire), type(gradientWire), flag(hasLossyParameters),
-      builder.getStringAttr(cluster::stringifyRecomputePolicy(recompute)),
+      builder.getStringAttr(target), cluster::getFormatAttr(context, precision),
+      TypeAttr::get(getWireType(context, wire)),
+      TypeAttr::get(getWireType(context, gradientWire)),
+      flag(hasLossyParameters), builder.getStringAttr(toString(recompute)),
       builder.getI64IntegerAttr(stage), builder.getI64IntegerAttr(worldSize),
       flag(mixedRecompute), flag(scaled), type(received), type(sent),
       builder.getI64IntegerAttr(group), builder.getI64IntegerAttr(numGroups),
@@ -245,12 +262,13 @@ bool ProgramInfo::isShared(BucketOp bucket) const {
 bool ProgramInfo::hasOwnMaster(BucketOp bucket) const {
   int64_t held = getStage(bucket);
   return hasLossyParameters && worldSize > 1 && (held == 1 || held == 2) &&
-         getWorkingFormat() == "f32" && !bucket.getFrozen();
+         getWorkingFormat() == NumberFormat::F32 && !bucket.getFrozen();
 }
 
 int64_t zero::countResidual(PlanOp plan, const ProgramInfo &info,
                             BucketOp bucket, int64_t rank) {
-  if (info.gradientWire == "f32" || info.worldSize == 1 || bucket.getFrozen())
+  if (info.gradientWire == WireFormat::F32 || info.worldSize == 1 ||
+      bucket.getFrozen())
     return 0;
   // As Topology and ReduceScatter of the runtime do it, which checks the
   // number: among the ranks that hold the bucket, and reduce it.

@@ -96,17 +96,15 @@ static std::vector<Turn> readTurns(RankOp rank) {
 }
 
 /// None for turns that the ranks list themselves.
-static std::optional<PipelineSchedule> getPipelineSchedule(PlanOp plan) {
+static std::optional<PipelineSchedule> getScheduleOfPipelines(PlanOp plan) {
   std::optional<PlanSchedule> schedule = plan.getSchedule();
-  if (!schedule || *schedule == PlanSchedule::Custom)
-    return std::nullopt;
-  return parsePipelineSchedule(stringifyPlanSchedule(*schedule));
+  return schedule ? getPipelineSchedule(*schedule) : std::nullopt;
 }
 
 Timetable PlanOp::getTimetable(int64_t index) {
   SmallVector<RankOp, 0> ranks = getRanks();
   size_t groups = getGroups().size();
-  std::optional<PipelineSchedule> schedule = getPipelineSchedule(*this);
+  std::optional<PipelineSchedule> schedule = getScheduleOfPipelines(*this);
   if (schedule)
     return Timetable::make(
         *schedule,
@@ -203,7 +201,7 @@ static LogicalResult verifyUnits(PlanOp plan, MutableArrayRef<GroupOp> groups) {
                             Twine(chunks) +
                             ": micro-batches go through all groups as often",
                         "the first group");
-  std::optional<PipelineSchedule> schedule = getPipelineSchedule(plan);
+  std::optional<PipelineSchedule> schedule = getScheduleOfPipelines(plan);
   if (chunks > 1 && schedule && !takesChunks(*schedule))
     return groups.front().emitOpError("owns ")
            << chunks << " ranges of units, but in schedule '"
@@ -332,7 +330,7 @@ static LogicalResult verifyGroups(PlanOp plan, MutableArrayRef<GroupOp> groups,
   StringRef schedule;
   if (StringAttr attr = plan.getScheduleAttr())
     schedule = attr.getValue();
-  if (groups.size() > 1 && !symbolizePlanSchedule(schedule))
+  if (groups.size() > 1 && !parseWord<PlanSchedule>(schedule))
     return plan.emitOpError("has groups, but its schedule is '")
            << schedule << "', expected gpipe, 1f1b, interleaved or custom";
   if (failed(verifyUnits(plan, groups)))
@@ -515,11 +513,11 @@ bool BucketOp::isUsedBy(int64_t group, int64_t position) {
 
 /// `policy` may be null.
 static LogicalResult verifyRecompute(Operation *op, StringAttr policy) {
-  if (!policy || cluster::symbolizeRecomputePolicy(policy))
+  if (!policy || parseWord<RecomputePolicy>(policy.getValue()))
     return success();
   return op->emitOpError("has the recompute policy ")
          << showName(policy.getValue()) << ", expected "
-         << llvm::join(cluster::getRecomputePolicies(), ", ");
+         << joinWords<RecomputePolicy>();
 }
 
 Type BucketOp::getStorageType(Type working) {

@@ -52,7 +52,7 @@ std::string poplar::explainUnbuildableStage(const DeviceType &type,
     return "devices of type '" + type.name + "' share units among " +
            std::to_string(tensorDegree) + "; at most " +
            std::to_string(POPLAR_MAX_SHARERS) + " can";
-  if (type.precision == "f16" && tensorDegree > 1)
+  if (type.precision == NumberFormat::F16 && tensorDegree > 1)
     return "device type '" + type.name +
            "' keeps activations in f16: devices that share units keep them in "
            "f32 or bf16";
@@ -64,6 +64,7 @@ std::string poplar::explainUnlikeSharers(const DeviceType &type,
   if (type.precision == other.precision)
     return "";
   return "device types '" + type.name + "' and '" + other.name +
-         "' keep activations in " + type.precision + " and " + other.precision +
+         "' keep activations in " + toString(type.precision) + " and " +
+         toString(other.precision) +
          ": devices that share units need the same precision";
 }

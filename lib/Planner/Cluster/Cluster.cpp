@@ -51,17 +51,16 @@ std::optional<int> ClusterView::findType(const std::string &name) const {
   return std::nullopt;
 }
 
-const DeviceProfile *
-ClusterView::findProfile(int type, int stage, const std::string &model,
-                         const std::string &recompute) const {
+const DeviceProfile *ClusterView::findProfile(int type, int stage,
+                                              const std::string &model,
+                                              RecomputePolicy recompute) const {
   const DeviceProfile *best = nullptr;
   int bestScore = 0;
   for (const DeviceProfile &profile : profiles) {
     bool ofModel = model.empty() || profile.model == model;
     if (profile.type != type || profile.stage != stage ||
         profile.precision != types[type].precision ||
-        profile.recompute != recompute ||
-        !(ofModel || profile.model.empty()))
+        profile.recompute != recompute || !(ofModel || profile.model.empty()))
       continue;
     int score = 1 + 2 * ofModel + !profile.isEstimate;
     if (score > bestScore) {

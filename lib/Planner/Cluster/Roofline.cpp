@@ -137,17 +137,18 @@ static constexpr double optimizerBytes = 28 + 4, convertBytes = 4 + 2;
 //===----------------------------------------------------------------------===//
 
 std::optional<Roofline> Roofline::get(const DeviceType &type) {
-  auto find = [&](const std::string &format) {
+  auto find = [&](NumberFormat format) {
     auto rate = type.flops.find(format);
     return rate == type.flops.end() ? 0 : rate->second;
   };
   Roofline roofline;
-  std::string format = type.getWorkingFormat();
+  NumberFormat format = type.getWorkingFormat();
   roofline.matrixFlops = find(format);
   // No device computes slower in f32 on its vector units than on others.
-  roofline.vectorFlops = find("f32") > 0 ? find("f32") : roofline.matrixFlops;
+  roofline.vectorFlops = find(NumberFormat::F32) > 0 ? find(NumberFormat::F32)
+                                                     : roofline.matrixFlops;
   roofline.bandwidth = type.bandwidth.value_or(0);
-  roofline.isSinglePrecision = format == "f32";
+  roofline.isSinglePrecision = format == NumberFormat::F32;
   roofline.constants = &getRooflineConstants(type.target);
   if (!(roofline.matrixFlops > 0 && roofline.bandwidth > 0))
     return std::nullopt;
@@ -157,7 +158,7 @@ std::optional<Roofline> Roofline::get(const DeviceType &type) {
 
 void Roofline::setProductRates(const DeviceType &type) {
   // Matrix units behind what others of their generation have per vector unit.
-  bool half = !isSinglePrecision && type.flops.count("f32") &&
+  bool half = !isSinglePrecision && type.flops.count(NumberFormat::F32) &&
               matrixFlops < constants->halfRate * vectorFlops;
   aloneFlops =
       matrixFlops * (half ? constants->halfRateShare : constants->gemmShare);

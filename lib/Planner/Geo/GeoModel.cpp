@@ -247,7 +247,7 @@ std::vector<GeoCluster> poplar::makeGeoProblems(const ClusterView &cluster,
 /// The plans that are played, of those that cost at most so much more than the
 /// best.
 static constexpr size_t mostPlayed = 16, mostSimulated = 64;
-static constexpr double simulationMargin = 1.5;
+static constexpr double finalistMargin = 1.5;
 
 /// Leaves the fastest of `plans` by simulation.
 static std::vector<GeoChoice::Finalist>
@@ -259,7 +259,7 @@ takeFinalists(const std::vector<GeoCluster> &problems,
                    });
   std::vector<GeoChoice::Finalist> finalists;
   for (auto &[index, plan] : plans) {
-    if (plan.seconds > best * simulationMargin ||
+    if (plan.seconds > best * finalistMargin ||
         finalists.size() >= mostSimulated)
       break;
     // Those of the longer search are often those of the first look.

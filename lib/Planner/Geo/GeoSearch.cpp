@@ -24,7 +24,6 @@ static constexpr double never = std::numeric_limits<double>::infinity();
 static constexpr size_t mostShapes = 192, mostAnnealed = 48;
 /// Of chains, in the starts of a shape.
 static constexpr size_t mostLengths = 3;
-static constexpr double simulationMargin = 1.25;
 
 namespace {
 struct Shape {

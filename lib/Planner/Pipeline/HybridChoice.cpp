@@ -14,9 +14,8 @@
 
 using namespace poplar;
 
-/// A simulation may take less than the cost says, by less than this. With many
-/// chunks, which take long to search, they have to be closer.
-static constexpr double simulationMargin = 1.25, marginOfMany = 1.05;
+/// Instead of simulationMargin with many chunks, which take long to search.
+static constexpr double marginOfMany = 1.05;
 static constexpr int many = 5;
 
 /// Adds the plan of a choice, if it has one.

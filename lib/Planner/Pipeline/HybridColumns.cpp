@@ -30,9 +30,9 @@ static constexpr int mostDivisions = 3, splitsOfRange = 2;
 static constexpr double leastGain = 1e-3;
 /// Micro-batches moved from one column to another.
 static constexpr int mostMoves = 16;
-/// Two plans by the closed form may be the other way round when simulated, if
-/// they are closer than this.
-static constexpr double simulationMargin = 1.02;
+/// Splits into columns, and plans of a column, are simulated whose closed form
+/// is at most so many times that of the best: of columns it is nearly exact.
+static constexpr double columnMargin = 1.02;
 /// Where nothing is known of the other columns yet, they have so many stages;
 /// and a share of the batch in proportion to the speed of types is off by less
 /// than this.
@@ -229,7 +229,7 @@ void ColumnSplit::move(HybridColumns &best) const {
         samples[from] -= count;
         samples[to] += count;
         HybridColumns tried;
-        if (take(samples, best.predicted * simulationMargin, tried) &&
+        if (take(samples, best.predicted * columnMargin, tried) &&
             tried.simulated < next.simulated * (1 - 1e-9))
           next = std::move(tried);
       }
@@ -358,8 +358,8 @@ std::vector<int64_t> ColumnSearch::guessSamples() const {
 
 /// Takes the columns if they are the fastest so far.
 void ColumnSearch::offer(std::vector<HybridPlan> plans) {
-  HybridColumns made = ColumnSplit(problem, std::move(plans))
-                           .run(best.predicted * simulationMargin);
+  HybridColumns made =
+      ColumnSplit(problem, std::move(plans)).run(best.predicted * columnMargin);
   if (made.simulated < best.simulated * (1 - 1e-9))
     best = std::move(made);
 }
@@ -434,7 +434,7 @@ bool ColumnSearch::improve(size_t own) {
   for (const HybridColumns::Column &column : best.columns)
     parts.push_back(getPart(problem, column.plan));
   double before = best.simulated;
-  find(own, parts, getSamples()[own], best.predicted * simulationMargin);
+  find(own, parts, getSamples()[own], best.predicted * columnMargin);
   return best.simulated < before;
 }
 

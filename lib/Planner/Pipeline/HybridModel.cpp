@@ -113,7 +113,7 @@ private:
   bool takeTimes(const std::vector<int> &members,
                  std::vector<UnitTimes> &times);
   HybridProblem::Link getLink(size_t type, size_t otherType) const;
-  bool mayRecompute(int type, const std::string &recompute) const {
+  bool mayRecompute(int type, RecomputePolicy recompute) const {
     const DeviceType &own = cluster.types[type];
     return !own.isRecomputeFixed || own.recompute == recompute;
   }
@@ -250,7 +250,7 @@ bool HybridProblemBuilder::addModes(HybridProblem::DeviceType &type,
 
 static const HybridModel::Variant *
 findVariant(const std::vector<HybridModel::Variant> &variants,
-            const std::string &recompute, size_t degree) {
+            RecomputePolicy recompute, size_t degree) {
   for (const HybridModel::Variant &variant : variants)
     if (variant.recompute == recompute &&
         variant.tensorDegree == static_cast<int>(degree))
@@ -406,11 +406,11 @@ static double getMessageBytes(const HybridModel &model) {
 bool HybridProblemBuilder::build(int64_t globalBatch,
                                  const std::vector<int> &sites) {
   findPlaces(sites);
-  std::string wire;
+  NumberFormat wire = NumberFormat::F32;
   for (size_t kind = 0; kind < devices.size(); ++kind) {
     if (!addType(kind))
       return false;
-    std::string format = cluster.types[devices[kind].type].getWorkingFormat();
+    NumberFormat format = cluster.types[devices[kind].type].getWorkingFormat();
     wire = kind == 0 ? format : joinWireFormats(wire, format);
   }
   for (size_t kind = 0; kind < devices.size(); ++kind)
@@ -418,11 +418,11 @@ bool HybridProblemBuilder::build(int64_t globalBatch,
       problem.links.push_back(getLink(kind, other));
   static_cast<UnitParameters &>(problem) = model;
   problem.gradientBytes = gradientWireBytes;
-  if (!cluster.wires.gradients.empty())
-    problem.roundedGradientBytes = getElementBytes(cluster.wires.gradients);
-  problem.parameterBytes = getWireBytes(wire);
-  if (!cluster.wires.parameters.empty())
-    problem.roundedParameterBytes = getElementBytes(cluster.wires.parameters);
+  if (cluster.wires.gradients)
+    problem.roundedGradientBytes = getElementBytes(*cluster.wires.gradients);
+  problem.parameterBytes = getStorageBytes(wire);
+  if (cluster.wires.parameters)
+    problem.roundedParameterBytes = getElementBytes(*cluster.wires.parameters);
   problem.wholeStep.gatheredForward +=
       problem.countWireElements(model.quantizedForward);
   problem.wholeStep.gatheredBackward +=

@@ -72,16 +72,17 @@ static std::string checkType(const HybridType &type, size_t units,
 int64_t HybridProblem::getMessageBytes(const std::vector<int> &before,
                                        const std::vector<int> &behind) const {
   auto getFormats = [&](const std::vector<int> &indices) {
-    std::set<std::string> formats;
+    std::set<NumberFormat> formats;
     for (int index : indices)
       formats.insert(types[index].format);
     return formats;
   };
   int64_t widest = 0;
   for (const DeviceType &type : types)
-    widest = std::max(widest, getWireBytes(type.format));
-  std::string wire = getMessageFormat(getFormats(before), getFormats(behind));
-  return boundaryBytes * getWireBytes(wire) / widest;
+    widest = std::max(widest, getStorageBytes(type.format));
+  NumberFormat format =
+      getMessageFormat(getFormats(before), getFormats(behind));
+  return boundaryBytes * getStorageBytes(format) / widest;
 }
 
 /// Of `elements` by unit, of which `tied` are in the first and in the last;

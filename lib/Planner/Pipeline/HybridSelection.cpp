@@ -29,9 +29,6 @@ static constexpr int64_t effortOfOthers = 1;
 static constexpr int64_t choicesTimesDevices = 8192, mostDevices = 64,
                          mostTypesOfMany = 3;
 
-/// A simulation may take less than the cost says, by less than this.
-static constexpr double simulationMargin = 1.25;
-
 //===----------------------------------------------------------------------===//
 // Programs
 //===----------------------------------------------------------------------===//
@@ -40,7 +37,7 @@ static constexpr double simulationMargin = 1.25;
 /// -1 if there is none.
 static int findMode(const HybridProblem::DeviceType &type,
                     const HybridProblem::Mode &like,
-                    const std::string &recompute) {
+                    RecomputePolicy recompute) {
   for (size_t mode = 0; mode < type.modes.size(); ++mode)
     if (type.modes[mode].tensorDegree == like.tensorDegree &&
         type.modes[mode].microBatch == like.microBatch &&
@@ -63,7 +60,7 @@ bool poplar::agreeOnRecompute(const HybridCluster &cluster, HybridPlan &plan) {
   const HybridProblem &problem = cluster.problem;
   for (size_t group = 0; group < plan.groups.size(); ++group)
     for (const auto &[type, lanes] : groupLanes(cluster, plan, group)) {
-      std::set<std::string> policies;
+      std::set<RecomputePolicy> policies;
       for (size_t lane : lanes) {
         auto [own, mode] = plan.lanes[lane].stages[group];
         policies.insert(problem.types[own].modes[mode].recompute);
@@ -71,7 +68,7 @@ bool poplar::agreeOnRecompute(const HybridCluster &cluster, HybridPlan &plan) {
       if (policies.size() < 2)
         continue;
       std::optional<HybridPlan> best;
-      for (const std::string &policy : policies) {
+      for (RecomputePolicy policy : policies) {
         HybridPlan changed = plan;
         bool isPossible = true;
         for (size_t lane : lanes) {

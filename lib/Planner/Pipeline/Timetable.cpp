@@ -12,28 +12,6 @@
 
 using namespace poplar;
 
-const char *poplar::toString(PipelineSchedule schedule) {
-  switch (schedule) {
-  case PipelineSchedule::GPipe:
-    return "gpipe";
-  case PipelineSchedule::OneForwardOneBackward:
-    return "1f1b";
-  case PipelineSchedule::Interleaved:
-    break;
-  }
-  return "interleaved";
-}
-
-std::optional<PipelineSchedule>
-poplar::parsePipelineSchedule(std::string_view name) {
-  for (PipelineSchedule schedule :
-       {PipelineSchedule::GPipe, PipelineSchedule::OneForwardOneBackward,
-        PipelineSchedule::Interleaved})
-    if (name == toString(schedule))
-      return schedule;
-  return std::nullopt;
-}
-
 bool poplar::takesChunks(PipelineSchedule schedule) {
   return schedule == PipelineSchedule::Interleaved;
 }

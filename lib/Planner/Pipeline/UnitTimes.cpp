@@ -82,7 +82,7 @@ std::optional<UnitTimes> UnitTimes::get(const ClusterView &cluster,
   } else {
     error = "device type '" + figures.name +
             "' has neither a profile of this model nor 'flops' of " +
-            figures.getWorkingFormat() +
+            toString(figures.getWorkingFormat()) +
             " and 'bandwidth' to estimate it from; make one with: " +
             getProfileCommand(figures.name) +
             " and plan with --profiles profiles";

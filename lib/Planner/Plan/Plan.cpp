@@ -44,22 +44,23 @@ static std::vector<int64_t> getTensorDegrees(const StageRanks &stage) {
   return degrees;
 }
 
-/// What a pipeline recomputes in a stage; empty if all of its types do that
+/// What a pipeline recomputes in a stage; none if all of its types do that
 /// anyway. Ranks that share units say it alike.
-static std::string getOtherRecompute(const ClusterView &cluster,
-                                     const StageRanks &stage, size_t pipeline) {
+static std::optional<RecomputePolicy>
+getOtherRecompute(const ClusterView &cluster, const StageRanks &stage,
+                  size_t pipeline) {
   if (stage.recompute.empty())
-    return "";
-  const std::string &recompute = stage.recompute[pipeline];
+    return std::nullopt;
+  RecomputePolicy recompute = stage.recompute[pipeline];
   const std::vector<int> &ranks = stage.ranks[pipeline];
   bool isOfTypes = std::all_of(ranks.begin(), ranks.end(), [&](int rank) {
     return cluster.types[cluster.ranks[rank].type].recompute == recompute;
   });
-  return isOfTypes ? "" : recompute;
+  return isOfTypes ? std::nullopt : std::optional(recompute);
 }
 
 Plan poplar::writeStages(const ClusterView &cluster, std::string policy,
-                         std::string schedule,
+                         std::optional<PlanSchedule> schedule,
                          const std::vector<StageRanks> &stages,
                          const std::vector<RankShare> &shares) {
   Plan plan;
@@ -68,7 +69,7 @@ Plan poplar::writeStages(const ClusterView &cluster, std::string policy,
   for (const RankShare &share : shares)
     plan.globalBatch += share.samples();
   if (stages.size() > 1)
-    plan.schedule = std::move(schedule);
+    plan.schedule = schedule;
   for (size_t index = 0; index < stages.size(); ++index) {
     const StageRanks &stage = stages[index];
     plan.stage = std::max(plan.stage, stage.zeroStage);
@@ -77,7 +78,8 @@ Plan poplar::writeStages(const ClusterView &cluster, std::string policy,
       plan.groups.push_back(
           {stage.units, stage.zeroStage, std::move(degrees), stage.parts});
     for (size_t pipeline = 0; pipeline < stage.ranks.size(); ++pipeline) {
-      std::string recompute = getOtherRecompute(cluster, stage, pipeline);
+      std::optional<RecomputePolicy> recompute =
+          getOtherRecompute(cluster, stage, pipeline);
       for (int number : stage.ranks[pipeline]) {
         const DeviceType &type = cluster.types[cluster.ranks[number].type];
         Plan::Rank rank;

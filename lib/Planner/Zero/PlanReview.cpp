@@ -163,7 +163,7 @@ void Reviewer::addRecompute(PlanReview &review) const {
       continue;
     PlanReview::Recompute entry = {
         index, job.types[i].recompute, job.types[i].isRecomputeFixed, {}};
-    for (const std::string &policy :
+    for (RecomputePolicy policy :
          getProfiledRecompute(job, model, index, stage)) {
       if (policy == entry.policy)
         continue;

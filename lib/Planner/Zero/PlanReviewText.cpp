@@ -36,7 +36,7 @@ std::string poplar::describeCandidate(const ClusterView &cluster,
       add("without " + std::to_string(dropped) + " of " +
           std::to_string(count) + " '" + name + "'");
     if (dropped < count && candidate.recompute[i] != cluster.types[i].recompute)
-      add("'" + name + "' " + candidate.recompute[i]);
+      add("'" + name + "' " + toString(candidate.recompute[i]));
   }
   return text;
 }
@@ -213,7 +213,7 @@ static std::string formatWires(const LossyWires &wires) {
   if (!wires.any())
     return "";
   std::string text = "lossy     " + describeWires(wires) + " between nodes";
-  if (!wires.gradients.empty())
+  if (wires.gradients)
     text += ", with error feedback";
   return text + ": --allow-lossy let the plan round them\n";
 }
@@ -224,18 +224,19 @@ static std::string formatRecompute(const ClusterView &cluster,
   std::string text;
   for (const PlanReview::Recompute &entry : review.recompute) {
     text += "recompute '" + cluster.types[entry.type].name +
-            "': " + entry.policy;
+            "': " + toString(entry.policy);
     if (entry.isFixed)
       text += ", which the user set";
     else if (entry.others.empty())
       text += ", of which alone there is a profile";
     for (const auto &[policy, seconds] : entry.others)
-      text += "; " + policy +
-              (seconds ? " takes " + formatSeconds(*seconds) +
-                             formatPercent(" (%+.2f%%)",
-                                           *seconds /
-                                               review.plan.allocation.seconds)
-                       : " does not fit");
+      text +=
+          std::string("; ") + toString(policy) +
+          (seconds
+               ? " takes " + formatSeconds(*seconds) +
+                     formatPercent(" (%+.2f%%)",
+                                   *seconds / review.plan.allocation.seconds)
+               : " does not fit");
     text += "\n";
   }
   return text;

@@ -128,15 +128,15 @@ poplar::poseProblem(const ClusterView &cluster, const ModelFacts &model,
   return std::move(job->problem);
 }
 
-std::vector<std::string>
+std::vector<RecomputePolicy>
 poplar::getProfiledRecompute(const ClusterView &cluster,
                              const ModelFacts &model, int type, int stage) {
-  const std::string &own = cluster.types[type].recompute;
-  std::vector<std::string> policies = {own};
-  for (const char *policy : recomputePolicies)
+  RecomputePolicy own = cluster.types[type].recompute;
+  std::vector<RecomputePolicy> policies = {own};
+  for (RecomputePolicy policy : listWords<RecomputePolicy>())
     if (policy != own && !cluster.types[type].isRecomputeFixed)
       policies.push_back(policy);
-  auto isMissing = [&](const std::string &policy) {
+  auto isMissing = [&](RecomputePolicy policy) {
     return !cluster.findProfile(type, stage, model.fingerprint, policy);
   };
   policies.erase(std::remove_if(policies.begin(), policies.end(), isMissing),
@@ -170,8 +170,8 @@ private:
   using Combination = std::vector<size_t>;
 
   void chooseDevices();
-  std::vector<std::string> getUsableRecompute(int type) const;
-  void eraseDominated(int type, std::vector<std::string> &policies) const;
+  std::vector<RecomputePolicy> getUsableRecompute(int type) const;
+  void eraseDominated(int type, std::vector<RecomputePolicy> &policies) const;
   /// Types of equal specifications and profiles recompute the same.
   void tieTypes();
   size_t countCombinations() const;
@@ -194,7 +194,7 @@ private:
   Sharding sharding;
   /// What each type may recompute, and the type that it has to follow in that:
   /// itself or one before it.
-  std::vector<std::vector<std::string>> recompute;
+  std::vector<std::vector<RecomputePolicy>> recompute;
   std::vector<size_t> leaders;
   Hints &hints;
   /// Devices that there are, and that the policy wants to have.
@@ -377,10 +377,11 @@ void ShardingSearch::improveCombination() {
     consider(Combination(bestCombination), budget / 2);
 }
 
-std::vector<std::string> ShardingSearch::getUsableRecompute(int type) const {
-  std::vector<std::string> policies =
+std::vector<RecomputePolicy>
+ShardingSearch::getUsableRecompute(int type) const {
+  std::vector<RecomputePolicy> policies =
       getProfiledRecompute(cluster, model, type, stage);
-  auto isOfNoUse = [&](const std::string &policy) {
+  auto isOfNoUse = [&](RecomputePolicy policy) {
     if (!choices.chooseRecompute && policy != cluster.types[type].recompute)
       return true;
     // By memory means that it has to be known.
@@ -395,8 +396,8 @@ std::vector<std::string> ShardingSearch::getUsableRecompute(int type) const {
 
 /// A policy is of no use beside one that is as fast and that fits whatever the
 /// rank holds of the state.
-void ShardingSearch::eraseDominated(int type,
-                                    std::vector<std::string> &policies) const {
+void ShardingSearch::eraseDominated(
+    int type, std::vector<RecomputePolicy> &policies) const {
   // Where memory decides who holds what, less memory is an end in itself.
   if (policies.size() < 2 || (sharding == Sharding::Memory && stage > 0))
     return;
@@ -406,7 +407,7 @@ void ShardingSearch::eraseDominated(int type,
     int64_t largest = 0;
   };
   std::vector<Known> known;
-  for (const std::string &policy : policies) {
+  for (RecomputePolicy policy : policies) {
     const DeviceProfile *profile =
         cluster.findProfile(type, stage, model.fingerprint, policy);
     std::string error;

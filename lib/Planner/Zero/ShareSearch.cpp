@@ -112,7 +112,7 @@ void ShareSearch::addLoads(const std::vector<size_t> &classes) {
 
   rates = getTrafficRates(view, std::vector<double>(classes.size(), 1.0));
   CollectiveCost cost(view, view.ranks);
-  double wire = getWireBytes(view), gradient = getGradientWireBytes(view);
+  double wire = getParameterBytes(view), gradient = getGradientBytes(view);
   if (rates.gather > 0) {
     auto gathers = cost.listPorts(ownership, false),
          reductions = cost.listPorts(ownership, true,

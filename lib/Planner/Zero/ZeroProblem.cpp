@@ -20,33 +20,33 @@
 
 using namespace poplar;
 
-std::string poplar::getExactWire(const ClusterView &cluster,
-                                 const std::vector<int> &ranks) {
+WireFormat poplar::getExactWire(const ClusterView &cluster,
+                                const std::vector<int> &ranks) {
   int known = cluster.ranks[ranks.front()].type;
-  std::string wire = cluster.types[known].getWorkingFormat();
+  NumberFormat format = cluster.types[known].getWorkingFormat();
   for (int rank : ranks) {
     if (cluster.ranks[rank].type == known)
       continue;
     known = cluster.ranks[rank].type;
-    wire = joinWireFormats(wire, cluster.types[known].getWorkingFormat());
+    format = joinWireFormats(format, cluster.types[known].getWorkingFormat());
   }
-  return wire;
+  return getExactWire(format);
 }
 
-std::string poplar::getExactWire(const ClusterView &cluster) {
+WireFormat poplar::getExactWire(const ClusterView &cluster) {
   std::vector<int> all(cluster.ranks.size());
   std::iota(all.begin(), all.end(), 0);
   return getExactWire(cluster, all);
 }
 
-double poplar::getWireBytes(const ClusterView &cluster) {
-  const std::string &lossy = cluster.wires.parameters;
-  return getElementBytes(lossy.empty() ? getExactWire(cluster) : lossy);
+double poplar::getParameterBytes(const ClusterView &cluster) {
+  std::optional<WireFormat> lossy = cluster.wires.parameters;
+  return getElementBytes(lossy ? *lossy : getExactWire(cluster));
 }
 
-double poplar::getGradientWireBytes(const ClusterView &cluster) {
-  const std::string &lossy = cluster.wires.gradients;
-  return lossy.empty() ? double(gradientWireBytes) : getElementBytes(lossy);
+double poplar::getGradientBytes(const ClusterView &cluster) {
+  std::optional<WireFormat> lossy = cluster.wires.gradients;
+  return lossy ? getElementBytes(*lossy) : double(gradientWireBytes);
 }
 
 TrafficRates poplar::getTrafficRates(const ClusterView &cluster,
@@ -65,10 +65,10 @@ TrafficRates poplar::getTrafficRates(const ClusterView &cluster,
     bounds.push_back(std::llround(sum / total * elements));
   }
   CollectiveCost cost(cluster, cluster.ranks);
-  rates.parameterBytes = double(getWireBytes(cluster));
+  rates.parameterBytes = getParameterBytes(cluster);
   auto [gather, reduce] =
-      cost.gatherAndReduce(bounds, getWireBytes(cluster),
-                           getGradientWireBytes(cluster), gradientWireBytes);
+      cost.gatherAndReduce(bounds, getParameterBytes(cluster),
+                           getGradientBytes(cluster), gradientWireBytes);
   rates.latency = gather.latency;
   rates.gather = (gather.seconds() - gather.latency) / elements;
   rates.reduce = (reduce.seconds() - reduce.latency) / elements;
@@ -166,8 +166,8 @@ double poplar::getCollectiveBytes(const ClusterView &cluster,
   parameters += double(
       steps * (rounds.gathersForward * model.gatheredForward.elements +
                rounds.gathersBackward * model.gatheredBackward.elements));
-  return gradients * getGradientWireBytes(cluster) +
-         parameters * getWireBytes(cluster) + quantized;
+  return gradients * getGradientBytes(cluster) +
+         parameters * getParameterBytes(cluster) + quantized;
 }
 
 static const DeviceProfile *findProfile(const ClusterView &cluster,
@@ -190,11 +190,11 @@ static const DeviceProfile *findProfile(const ClusterView &cluster,
 static int64_t getLossyBytes(const LossyWires &wires, const DeviceType &type,
                              const ModelFacts &model, int stage, double share) {
   auto trained = double(model.getTrained().elements);
-  bool hasMasters = !wires.parameters.empty() && (stage == 1 || stage == 2) &&
-                    type.getWorkingFormat() == "f32";
+  bool hasMasters = wires.parameters && (stage == 1 || stage == 2) &&
+                    type.getWorkingFormat() == NumberFormat::F32;
   // No rank sends more to other nodes than all there is.
-  double elements = (wires.gradients.empty() ? 0 : trained) +
-                    (hasMasters ? trained * share : 0);
+  double elements =
+      (wires.gradients ? trained : 0) + (hasMasters ? trained * share : 0);
   return std::llround(elements * sizeof(float));
 }
 
@@ -227,13 +227,15 @@ poplar::listDeviceTypes(const ClusterView &cluster, const ModelFacts &model,
   // are rated by the format that they train in: two formats do not compare.
   bool byF32 = true;
   for (size_t type = 0; type < counts.size(); ++type)
-    byF32 &= counts[type] == 0 || cluster.types[type].flops.count("f32") != 0;
+    byF32 &= counts[type] == 0 ||
+             cluster.types[type].flops.count(NumberFormat::F32) != 0;
   for (int type = 0; type < static_cast<int>(counts.size()); ++type) {
     const DeviceType &device = cluster.types[type];
     BatchProblem::DeviceType entry;
     entry.name = device.name;
     entry.count = counts[type];
-    auto flops = device.flops.find(byF32 ? "f32" : device.precision);
+    auto flops =
+        device.flops.find(byF32 ? NumberFormat::F32 : device.precision);
     if (flops != device.flops.end())
       entry.flops = flops->second;
     entry.memoryBytes = device.memory;

@@ -168,13 +168,13 @@ bool UnitDifferentiation::canKeep(Operation *op) const {
   if (isa<tensor::EmptyOp, linalg::FillOp>(op))
     return false;
   switch (how.policy) {
-  case cluster::RecomputePolicy::Keep:
+  case RecomputePolicy::Keep:
     return true;
-  case cluster::RecomputePolicy::Attention: {
+  case RecomputePolicy::Attention: {
     auto differentiable = dyn_cast<DifferentiableOpInterface>(op);
     return !differentiable || !differentiable.isRecomputedWithAttention();
   }
-  case cluster::RecomputePolicy::Unit:
+  case RecomputePolicy::Unit:
     return false;
   }
   llvm_unreachable("every policy returns");

@@ -7,10 +7,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Dialect/NN/NN.h"
+#include "Poplar/Dialect/Zero/Zero.h"
 #include "Poplar/Transforms/Model/Passes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
-#include "llvm/ADT/StringSwitch.h"
 
 namespace poplar {
 #define GEN_PASS_DEF_NNCONVERTPRECISION
@@ -107,24 +107,20 @@ LogicalResult NNConvertPrecisionPass::convertFunction(
 void NNConvertPrecisionPass::runOnOperation() {
   ModuleOp module = getOperation();
   Builder builder(&getContext());
-  FloatType element = llvm::StringSwitch<FloatType>(type)
-                          .Case("f32", builder.getF32Type())
-                          .Case("bf16", builder.getBF16Type())
-                          .Case("f16", builder.getF16Type())
-                          .Default(FloatType());
-  if (!element) {
-    module.emitError() << "unknown precision '" << type
-                       << "' (known: bf16, f16, f32)";
+  NumberFormat format = type;
+  if (format == NumberFormat::TF32) {
+    module.emitError("nothing is kept in tf32: use f32");
     return signalPassFailure();
   }
+  FloatType element = zero::getFloatType(&getContext(), format);
   auto facts = module->getAttrOfType<DictionaryAttr>(nn::kModelAttr);
   if (auto unsafe =
           facts ? facts.getAs<StringAttr>("unsafe_precision") : StringAttr();
-      unsafe && unsafe.getValue() == type) {
+      unsafe && unsafe.getValue() == toString(format)) {
     auto architecture = facts.getAs<StringAttr>("architecture");
     module.emitError() << "activations of a "
                        << (architecture ? architecture.getValue() : "this")
-                       << " model overflow " << type
+                       << " model overflow " << toString(format)
                        << ": use precision bf16 or f32";
     return signalPassFailure();
   }
@@ -153,7 +149,7 @@ void NNConvertPrecisionPass::runOnOperation() {
     NamedAttrList entries(model);
     entries.erase("precision");
     if (!element.isF32())
-      entries.set("precision", builder.getStringAttr(type));
+      entries.set("precision", builder.getStringAttr(toString(format)));
     module->setAttr(nn::kModelAttr, entries.getDictionary(&getContext()));
   }
 }

@@ -117,11 +117,6 @@ struct NNDifferentiatePass
 private:
   LogicalResult differentiate() {
     ModuleOp module = getOperation();
-    auto policy = cluster::symbolizeRecomputePolicy(recompute);
-    if (!policy)
-      return module.emitError("unknown recomputation policy '")
-             << recompute
-             << "', expected keep, recompute-attention or recompute-unit";
     SymbolTable symbols(module);
     auto model = nn::findEntry<func::FuncOp>(symbols, nn::Entry::Model);
     if (!model || model.isExternal())
@@ -146,7 +141,7 @@ private:
         return failure();
       FailureOr<DifferentiatedUnit> differentiated =
           differentiateUnit(*unit, symbols,
-                            {*policy, std::move(*frozen),
+                            {recompute, std::move(*frozen),
                              zero::ProgramInfo::get(module).mixedRecompute});
       if (failed(differentiated))
         return failure();

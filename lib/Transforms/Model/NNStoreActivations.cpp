@@ -69,11 +69,12 @@ static void convertUnit(func::FuncOp unit, Type element) {
 
 void NNStoreActivationsPass::runOnOperation() {
   ModuleOp module = getOperation();
-  FloatType element = zero::getFloatType(&getContext(), type);
-  if (!element) {
-    module.emitError("unknown format '") << type << "' (known: bf16, f16, f32)";
+  NumberFormat format = type;
+  if (format == NumberFormat::TF32) {
+    module.emitError("nothing is kept in tf32: use f32");
     return signalPassFailure();
   }
+  FloatType element = zero::getFloatType(&getContext(), format);
   for (auto function : module.getOps<func::FuncOp>())
     if (function->hasAttr(nn::kUnitAttr) && !function.isExternal())
       convertUnit(function, element);
@@ -94,7 +95,7 @@ void NNStoreActivationsPass::runOnOperation() {
     return signalPassFailure();
   if (auto model = module->getAttrOfType<DictionaryAttr>(nn::kModelAttr)) {
     NamedAttrList entries(model);
-    entries.set("precision", StringAttr::get(&getContext(), type));
+    entries.set("precision", StringAttr::get(&getContext(), toString(format)));
     module->setAttr(nn::kModelAttr, entries.getDictionary(&getContext()));
   }
 }

@@ -42,21 +42,21 @@ public:
 } // namespace
 
 /// What all programs put parameters on the wire as.
-static std::string getWire(ArrayRef<zero::ProgramInfo> programs) {
-  std::string wire = programs.front().getWorkingFormat();
+static WireFormat getWire(ArrayRef<zero::ProgramInfo> programs) {
+  NumberFormat format = programs.front().getWorkingFormat();
   for (const zero::ProgramInfo &program : programs)
-    wire = joinWireFormats(wire, program.getWorkingFormat());
-  return wire;
+    format = joinWireFormats(format, program.getWorkingFormat());
+  return getExactWire(format);
 }
 
 /// What the plan says of slow links.
 static void takeWires(zero::PlanOp plan, zero::ProgramInfo &info) {
   LossyWires wires = zero::getLossyWires(plan);
-  if (!wires.gradients.empty())
-    info.gradientWire = wires.gradients;
-  if (wires.parameters.empty())
+  if (wires.gradients)
+    info.gradientWire = *wires.gradients;
+  if (!wires.parameters)
     return;
-  info.wire = wires.parameters;
+  info.wire = *wires.parameters;
   info.hasLossyParameters = true;
 }
 
@@ -64,7 +64,7 @@ static void takeWires(zero::PlanOp plan, zero::ProgramInfo &info) {
 /// loss scale: one for all, since it goes with the gradients through a
 /// pipeline.
 static void chooseMessages(MutableArrayRef<zero::ProgramInfo> programs) {
-  std::vector<std::set<std::string>> formats(programs.front().numGroups);
+  std::vector<std::set<NumberFormat>> formats(programs.front().numGroups);
   if (formats.size() < 2)
     return;
   bool isScaled = llvm::any_of(
@@ -74,8 +74,9 @@ static void chooseMessages(MutableArrayRef<zero::ProgramInfo> programs) {
   for (zero::ProgramInfo &info : programs) {
     info.scaled = isScaled;
     auto getFormat = [&](size_t before, size_t behind) {
-      std::string format = getMessageFormat(formats[before], formats[behind]);
-      return format == getStorageFormat(info.precision) ? "" : format;
+      NumberFormat format = getMessageFormat(formats[before], formats[behind]);
+      return format == getStorageFormat(info.precision) ? std::nullopt
+                                                        : std::optional(format);
     };
     size_t group = info.group, count = formats.size();
     // Where groups own several chunks, the last sends to the first.
@@ -208,12 +209,13 @@ static double getSharersBandwidth(zero::PlanOp plan, int64_t group) {
 }
 
 /// Lossy formats are narrower than what is sent without.
-static LogicalResult verifyWires(zero::PlanOp plan, StringRef exact) {
+static LogicalResult verifyWires(zero::PlanOp plan, WireFormat exact) {
   LossyWires wires = zero::getLossyWires(plan);
-  if (!wires.parameters.empty() &&
-      getElementBytes(wires.parameters) >= getElementBytes(exact.str()))
+  if (wires.parameters &&
+      getElementBytes(*wires.parameters) >= getElementBytes(exact))
     return plan.emitOpError("sends parameters as ")
-           << wires.parameters << ", which is no narrower than the " << exact
+           << toString(*wires.parameters) << ", which is no narrower than the "
+           << toString(exact)
            << " that all ranks compute in: leave out parameter_wire";
   return success();
 }
@@ -230,7 +232,6 @@ void SpecializeDeviceTypesPass::runOnOperation() {
   SmallVector<zero::GroupOp, 0> groups = plan.getGroups();
   // A program for each type in each group, at each position among those that
   // share units; and what it recomputes.
-  using cluster::RecomputePolicy;
   using Program = std::tuple<Operation *, int64_t, int64_t>;
   DenseMap<Program, std::pair<RecomputePolicy, zero::RankOp>> policies;
   llvm::SmallSetVector<Program, 4> used;
@@ -290,7 +291,7 @@ void SpecializeDeviceTypesPass::runOnOperation() {
     zero::ProgramInfo info;
     info.deviceType = type.getSymName().str();
     info.target = type.getTarget().str();
-    info.precision = cluster::stringifyNumberFormat(type.getPrecision()).str();
+    info.precision = type.getPrecision();
     RecomputePolicy recompute = policies.lookup({op, group, position}).first;
     info.recompute = recompute;
     info.mixedRecompute = llvm::any_of(used, [&, group = group](Program other) {
@@ -311,7 +312,7 @@ void SpecializeDeviceTypesPass::runOnOperation() {
     types.push_back(type);
     programs.push_back(std::move(info));
   }
-  std::string wire = getWire(programs);
+  WireFormat wire = getWire(programs);
   if (failed(verifyWires(plan, wire)))
     return signalPassFailure();
   chooseMessages(programs);

@@ -184,21 +184,18 @@ LogicalResult ZeroPlanStagesPass::placeEnds(
 /// Sets the stage of ZeRO.
 LogicalResult ZeroPlanStagesPass::checkOptions(ModuleOp module,
                                                int64_t &zeroStage) {
-  std::optional<PipelineSchedule> order =
-      parsePipelineSchedule(std::string(schedule));
-  if (!order)
-    return module.emitError("unknown schedule '")
-           << schedule << "', expected gpipe, 1f1b or interleaved";
+  PipelineSchedule order = schedule;
   if (chunks < 1)
     return module.emitError("stages have ")
            << chunks.getValue() << " chunks, expected 1 or more";
-  if (chunks > 1 && !takesChunks(*order))
+  if (chunks > 1 && !takesChunks(order))
     return module.emitError("stages of schedule '")
-           << schedule << "' have one chunk, not " << chunks.getValue()
+           << toString(order) << "' have one chunk, not " << chunks.getValue()
            << ": take the schedule interleaved";
-  if (chunks == 1 && takesChunks(*order))
+  if (chunks == 1 && takesChunks(order))
     return module.emitError("stages of schedule '")
-           << schedule << "' have 2 chunks or more; with one it would be 1f1b";
+           << toString(order)
+           << "' have 2 chunks or more; with one it would be 1f1b";
   if (stage != "auto" && (StringRef(stage).getAsInteger(10, zeroStage) ||
                           zeroStage < 0 || zeroStage > 3))
     return module.emitError("unknown stage of ZeRO '")
@@ -287,9 +284,9 @@ LogicalResult ZeroPlanStagesPass::plan(ModuleOp module) {
     stages.push_back(std::move(planned));
   }
   // Ranks meet in every step in stages 2 and 3.
-  zero::addPlan(module,
-                writeStages(cluster, "stages", schedule, stages,
-                            sharePipelines(globalBatch, pipelines, microBatch,
-                                           zeroStage >= 2)));
+  zero::addPlan(
+      module, writeStages(cluster, "stages", getPlanSchedule(schedule), stages,
+                          sharePipelines(globalBatch, pipelines, microBatch,
+                                         zeroStage >= 2)));
   return success();
 }

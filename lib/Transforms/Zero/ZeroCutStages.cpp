@@ -95,9 +95,9 @@ FailureOr<Value> ZeroCutStagesPass::findBoundary(func::FuncOp model,
 }
 
 /// What ProgramInfo says of messages; by default, what values are kept in.
-static Type getWire(StringRef format, RankedTensorType kept) {
-  return format.empty() ? kept.getElementType()
-                        : zero::getFloatType(kept.getContext(), format);
+static Type getWire(std::optional<NumberFormat> format, RankedTensorType kept) {
+  return format ? zero::getFloatType(kept.getContext(), *format)
+                : kept.getElementType();
 }
 
 /// The value in the format `element`. Between units there are calls only, so

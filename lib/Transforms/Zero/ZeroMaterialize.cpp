@@ -204,7 +204,7 @@ LogicalResult ZeroMaterializePass::gatherParameters(func::FuncOp function) {
       if (element != working && !nn::isQuantized(element))
         return get.emitOpError("reads a parameter as ")
                << get.getType() << " in a program of precision "
-               << info.precision;
+               << toString(info.precision);
       operand.set(gather(place.bucket)[place.index]);
     }
     if (!now.empty())

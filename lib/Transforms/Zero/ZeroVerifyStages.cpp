@@ -96,7 +96,7 @@ LogicalResult ZeroVerifyStagesPass::verifyTimetables(ArrayRef<Stage> stages) {
           "has no program that computes its units");
   }
   DenseSet<int64_t> checked; // of those whose steps decide
-  bool isCustom = plan.getSchedule() == zero::PlanSchedule::Custom;
+  bool isCustom = plan.getSchedule() == PlanSchedule::Custom;
   for (size_t index = 0; index < members.front().size(); ++index) {
     zero::RankOp rank = ranks[members[0][index]];
     if (!isCustom && !checked.insert(rank.getSteps()).second)

@@ -1,7 +1,7 @@
 // RUN: poplar-opt %s -split-input-file -verify-diagnostics --nn-convert-precision=type=bf16
 // RUN: not poplar-opt %s --nn-convert-precision=type=f8 2>&1 | FileCheck %s
 
-// CHECK: error: unknown precision 'f8' (known: bf16, f16, f32)
+// CHECK: unknown 'f8', expected f32, bf16, f16, tf32
 
 func.func private @unit(%x: tensor<?x4x8xf32>) -> tensor<?x4x8xf32> attributes {nn.unit} {
   // expected-error @below {{has no rule for a change of precision}}

@@ -1,7 +1,7 @@
 // RUN: poplar-opt %s --nn-differentiate --split-input-file --verify-diagnostics
 // RUN: not poplar-opt %s --split-input-file --nn-differentiate=recompute=some 2>&1 | FileCheck %s
 
-// CHECK: error: unknown recomputation policy 'some', expected keep, recompute-attention or recompute-unit
+// CHECK: unknown 'some', expected keep, recompute-attention, recompute-unit
 
 // expected-error @below {{expected a function @model to differentiate}}
 module {

@@ -1,7 +1,7 @@
 // RUN: poplar-opt %s --nn-store-activations=type=f16 --split-input-file --verify-diagnostics
 // RUN: not poplar-opt %s --nn-store-activations=type=f8 2>&1 | FileCheck %s
 
-// CHECK: unknown format 'f8' (known: bf16, f16, f32)
+// CHECK: unknown 'f8', expected f32, bf16, f16, tf32
 
 func.func private @block(%x: tensor<?x4x8xf32>) -> tensor<?x4x8xf32> attributes {nn.unit} {
   return %x : tensor<?x4x8xf32>

@@ -30,22 +30,6 @@ inline constexpr int64_t kMaxRanks = int64_t(1) << 20;
 /// Bytes of one device, at most: the sum over all ranks fits 63 bits.
 inline constexpr int64_t kMaxBytes = int64_t(1) << 42;
 
-/// An entry of the table of targets with its formats as the dialect has them,
-/// the best first.
-struct Target {
-  llvm::StringRef name;
-  const TargetInfo *info;
-  llvm::SmallVector<NumberFormat> formats;
-};
-
-/// All of them, in the order in which messages list them.
-llvm::ArrayRef<Target> getTargets();
-/// Null if there is no target of this name.
-const Target *findTarget(llvm::StringRef name);
-
-/// Names of recomputation policies, the one that keeps most first.
-llvm::SmallVector<llvm::StringRef> getRecomputePolicies();
-
 /// What the cluster ops of a verified module say, for the planner. Without
 /// nodes there are no ranks.
 ClusterView buildClusterView(mlir::ModuleOp module);

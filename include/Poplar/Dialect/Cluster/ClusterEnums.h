@@ -9,8 +9,38 @@
 #ifndef POPLAR_DIALECT_CLUSTER_CLUSTERENUMS_H
 #define POPLAR_DIALECT_CLUSTER_CLUSTERENUMS_H
 
+#include "Poplar/Support/Words.h"
 #include "mlir/IR/BuiltinAttributes.h"
 
 #include "Poplar/Dialect/Cluster/ClusterEnums.h.inc"
+
+namespace poplar {
+
+/// By which the printers of ops of any dialect find the keyword.
+inline llvm::StringRef stringifyFormatKeyword(NumberFormat format) {
+  return toString(format);
+}
+
+} // namespace poplar
+
+namespace poplar::cluster {
+
+constexpr FormatKeyword toKeyword(NumberFormat format) {
+  return static_cast<FormatKeyword>(format);
+}
+static_assert(toKeyword(NumberFormat::F32) == FormatKeyword::F32 &&
+                  toKeyword(NumberFormat::BF16) == FormatKeyword::BF16 &&
+                  toKeyword(NumberFormat::F16) == FormatKeyword::F16 &&
+                  toKeyword(NumberFormat::TF32) == FormatKeyword::TF32 &&
+                  getMaxEnumValForFormatKeyword() + 1 ==
+                      listWords<NumberFormat>().size(),
+              "the keywords are the words of NumberFormat");
+
+inline FormatKeywordAttr getFormatAttr(mlir::MLIRContext *context,
+                                       NumberFormat format) {
+  return FormatKeywordAttr::get(context, toKeyword(format));
+}
+
+} // namespace poplar::cluster
 
 #endif // POPLAR_DIALECT_CLUSTER_CLUSTERENUMS_H

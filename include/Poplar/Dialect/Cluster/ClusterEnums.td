@@ -12,35 +12,36 @@
 include "mlir/IR/EnumAttr.td"
 include "mlir/IR/OpBase.td"
 
-def Cluster_NumberFormat : I32EnumAttr<"NumberFormat",
+/// The keyword of a NumberFormat of Support/Words.h, which ops take and give;
+/// ClusterEnums.h holds the two to each other.
+def Cluster_NumberFormat : I32EnumAttr<"FormatKeyword",
     "what activations and working copies of parameters are kept in", [
       I32EnumAttrCase<"F32", 0, "f32">,
       I32EnumAttrCase<"BF16", 1, "bf16">,
       I32EnumAttrCase<"F16", 2, "f16">,
       I32EnumAttrCase<"TF32", 3, "tf32">]> {
   let cppNamespace = "::poplar::cluster";
-}
-
-def Cluster_RecomputePolicy : I32EnumAttr<"RecomputePolicy",
-    "what a backward pass computes again, the one that keeps most first", [
-      I32EnumAttrCase<"Keep", 0, "keep">,
-      I32EnumAttrCase<"Attention", 1, "recompute-attention">,
-      I32EnumAttrCase<"Unit", 2, "recompute-unit">]> {
-  let cppNamespace = "::poplar::cluster";
-}
-
-/// Written as a string; verifiers refuse others, with the names that there are.
-class Cluster_QuotedAttr<I32EnumAttr enum>
-    : StringBasedAttr<CPred<"::llvm::isa<::mlir::StringAttr>($_self)">,
-                      enum.summary> {
-  let returnType = enum.cppType;
+  let returnType = "::poplar::NumberFormat";
   let convertFromStorage =
-      "*" # enum.cppNamespace # "::" # enum.stringToSymbolFnName #
-      "($_self.getValue())";
-  let constBuilderCall = "$_builder.getStringAttr(" # enum.cppNamespace #
-      "::" # enum.symbolToStringFnName # "($0))";
+      "static_cast<::poplar::NumberFormat>($_self.getValue())";
+  let constBuilderCall = "::poplar::cluster::FormatKeywordAttr::get("
+      "$_builder.getContext(), "
+      "static_cast<::poplar::cluster::FormatKeyword>($0))";
 }
-def Cluster_RecomputeAttr : Cluster_QuotedAttr<Cluster_RecomputePolicy>;
+
+/// A word of Support/Words.h, written as a string; verifiers refuse others, with
+/// the words that there are.
+class Cluster_WordAttr<string cppType, string summary>
+    : StringBasedAttr<CPred<"::llvm::isa<::mlir::StringAttr>($_self)">,
+                      summary> {
+  let returnType = cppType;
+  let convertFromStorage =
+      "*::poplar::parseWord<" # cppType # ">($_self.getValue())";
+  let constBuilderCall = "$_builder.getStringAttr(::poplar::toString($0))";
+}
+def Cluster_RecomputeAttr
+    : Cluster_WordAttr<"::poplar::RecomputePolicy",
+                       "what a backward pass computes again">;
 
 def Cluster_LinkKind : I32EnumAttr<"LinkKind", "which devices a link joins", [
       I32EnumAttrCase<"Between", 0, "between">,

@@ -82,7 +82,7 @@ def Cluster_DeviceTypeOp : Cluster_Op<"device_type", [Symbol]> {
                        OptionalAttr<I64Attr>:$memory,
                        Cluster_NumberFormat:$precision,
                        DefaultValuedAttr<Cluster_RecomputeAttr,
-                           "::poplar::cluster::RecomputePolicy::Keep">:$recompute,
+                           "::poplar::RecomputePolicy::Keep">:$recompute,
                        OptionalAttr<DictionaryAttr>:$flops,
                        OptionalAttr<F64Attr>:$bandwidth,
                        OptionalAttr<F64Attr>:$power,

@@ -13,6 +13,7 @@
 #include "Poplar/Dialect/NN/Entries.h"
 #include "Poplar/Dialect/NN/NNInterfaces.h"
 #include "Poplar/Planner/Model/StateBytes.h"
+#include "Poplar/Planner/Model/WireFormat.h"
 #include "Poplar/Planner/Pipeline/Timetable.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/BuiltinAttributes.h"
@@ -27,6 +28,19 @@
 #include "Poplar/Dialect/Zero/ZeroEnums.h.inc"
 #define GET_TYPEDEF_CLASSES
 #include "Poplar/Dialect/Zero/ZeroTypes.h.inc"
+
+namespace poplar {
+
+/// ProgramDescription.cpp and RuntimeCalls.cpp still name a format of
+/// ProgramInfo.
+inline bool operator==(NumberFormat format, const char *name) {
+  return std::string_view(toString(format)) == name;
+}
+inline bool operator!=(WireFormat wire, const char *name) {
+  return std::string_view(toString(wire)) != name;
+}
+
+} // namespace poplar
 
 namespace poplar::zero {
 
@@ -67,9 +81,9 @@ inline constexpr llvm::StringLiteral kTurnAttr = "zero.turn",
 struct ProgramInfo {
   /// Symbol of the device type and its target, such as "host:avx512-f32".
   std::string deviceType, target = "host";
-  /// f32, bf16 or f16: activations and working copies.
-  std::string precision = "f32";
-  cluster::RecomputePolicy recompute = cluster::RecomputePolicy::Keep;
+  /// Of activations and working copies.
+  NumberFormat precision = NumberFormat::F32;
+  RecomputePolicy recompute = RecomputePolicy::Keep;
   /// Other device types of the job recompute otherwise.
   bool mixedRecompute = false;
   int64_t stage = 0, worldSize = 1;
@@ -84,14 +98,14 @@ struct ProgramInfo {
   double sharersBandwidth = 0;
   /// Element type of gathered parameters on the wire: the widest of all
   /// device types.
-  std::string wire = "f32";
+  WireFormat wire = WireFormat::F32;
   /// Of gradients: f32, or what a plan says where links are slow.
-  std::string gradientWire = "f32";
+  WireFormat gradientWire = WireFormat::F32;
   /// Parameters are rounded on the wire to less than what ranks compute in.
   bool hasLossyParameters = false;
   /// Element types of the activations that a pipeline stage receives and sends,
-  /// and of their gradients; empty where it is that of its own.
-  std::string received, sent;
+  /// and of their gradients; none where it is that of its own.
+  std::optional<NumberFormat> received, sent;
   /// Some pipeline stage of the job keeps gradients in f16.
   bool scaled = false;
 
@@ -99,11 +113,11 @@ struct ProgramInfo {
   /// The op that says it, at the builder's place: the start of a module.
   ProgramOp create(mlir::OpBuilder &builder, mlir::Location location) const;
   /// The format of the working copies of parameters.
-  std::string getWorkingFormat() const {
+  NumberFormat getWorkingFormat() const {
     return poplar::getWorkingFormat(target, precision);
   }
   /// Whether gradients carry a loss scale until they are reduced.
-  bool isScaled() const { return scaled || precision == "f16"; }
+  bool isScaled() const { return scaled || precision == NumberFormat::F16; }
   bool isPipelineStage() const { return numGroups > 1; }
   bool sharesUnits() const { return parts.size() > 1; }
   std::string getProgramName() const;
@@ -146,13 +160,13 @@ int64_t getChunk(mlir::Operation *function);
 int64_t countResidual(PlanOp plan, const ProgramInfo &info, BucketOp bucket,
                       int64_t rank);
 
-/// A collective's bytes of an element on the wire.
-double getWireBytes(mlir::Type wire);
+/// A collective's bytes of an element that it carries as `wire`.
+double getElementBytes(mlir::Type wire);
 
-/// As below, and "i8" for blocks of int8.
-mlir::Type getWireType(mlir::MLIRContext *context, llvm::StringRef name);
-/// "f32", "bf16", "f16" to the type; null for anything else.
-mlir::FloatType getFloatType(mlir::MLIRContext *context, llvm::StringRef name);
+/// i8 stands for blocks of int8.
+mlir::Type getWireType(mlir::MLIRContext *context, WireFormat wire);
+/// That of values in memory.
+mlir::FloatType getFloatType(mlir::MLIRContext *context, NumberFormat format);
 
 /// Where the parameters of a bucket lie in its flat array.
 struct BucketLayout {

@@ -37,15 +37,6 @@ def Zero_ExchangeKind : I32EnumAttr<"ExchangeKind",
   let cppNamespace = "::poplar::zero";
 }
 
-def Zero_PlanSchedule : I32EnumAttr<"PlanSchedule",
-    "the order in which the groups of a plan take their turns", [
-      I32EnumAttrCase<"GPipe", 0, "gpipe">,
-      I32EnumAttrCase<"OneForwardOneBackward", 1, "1f1b">,
-      I32EnumAttrCase<"Interleaved", 2, "interleaved">,
-      I32EnumAttrCase<"Custom", 3, "custom">]> {
-  let cppNamespace = "::poplar::zero";
-}
-
 /// ui8 is that of buckets of quantised parameters.
 def Zero_WireType : TypeAttrBase<"::mlir::Type", "f32, bf16, f16 or ui8",
     CPred<"::llvm::isa<::mlir::Float32Type, ::mlir::BFloat16Type, "

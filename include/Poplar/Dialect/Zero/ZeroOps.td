@@ -41,7 +41,9 @@ def ZeroDialect : Dialect {
   let hasRegionResultAttrVerify = 1;
 }
 
-def Zero_PlanScheduleAttr : Cluster_QuotedAttr<Zero_PlanSchedule>;
+def Zero_PlanScheduleAttr
+    : Cluster_WordAttr<"::poplar::PlanSchedule",
+                       "the order in which groups take their turns">;
 
 class Zero_Op<string mnemonic, list<Trait> traits = []>
     : Op<ZeroDialect, mnemonic, traits>;

@@ -18,6 +18,7 @@
 #include "Poplar/Planner/Batch/Curve.h"
 #include "Poplar/Planner/Model/StateBytes.h"
 #include "Poplar/Planner/Model/WireFormat.h"
+#include "Poplar/Support/Words.h"
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -53,7 +54,8 @@ struct DeviceProfile {
   /// Seconds of the optimizer's step for a rank that is alone.
   std::optional<double> optimizerSeconds;
   /// What was measured; the device type's own where the profile does not say.
-  std::string precision, recompute;
+  NumberFormat precision;
+  RecomputePolicy recompute;
   /// Computed from published figures instead of measured.
   bool isEstimate;
   /// Fingerprint of the model, empty if the profile does not name one.
@@ -69,13 +71,12 @@ struct DeviceType {
   std::string name, target;
   /// Bytes that a rank may use.
   int64_t memory;
-  /// "f32", "bf16" or "f16"; "keep", "recompute-attention" or
-  /// "recompute-unit".
-  std::string precision, recompute;
+  NumberFormat precision = NumberFormat::F32;
+  RecomputePolicy recompute = RecomputePolicy::Keep;
   /// The user's wish: plans recompute nothing else.
   bool isRecomputeFixed = false;
   /// Peak rate of matrix products by number format, where known.
-  std::map<std::string, double> flops;
+  std::map<NumberFormat, double> flops;
   /// Of the device's memory.
   std::optional<double> bandwidth;
   /// The limit of the board, in watts.
@@ -83,7 +84,7 @@ struct DeviceType {
   /// Threads of a rank; host targets only.
   std::optional<int64_t> threads;
 
-  std::string getWorkingFormat() const {
+  NumberFormat getWorkingFormat() const {
     return poplar::getWorkingFormat(target, precision);
   }
 };
@@ -136,12 +137,8 @@ struct ClusterView {
   /// The same as if the type recomputed something else.
   const DeviceProfile *findProfile(int type, int stage,
                                    const std::string &model,
-                                   const std::string &recompute) const;
+                                   RecomputePolicy recompute) const;
 };
-
-/// What a type may recompute, by the memory that it takes, most first.
-constexpr const char *recomputePolicies[] = {"keep", "recompute-attention",
-                                             "recompute-unit"};
 
 /// The command that measures device type `type`. What the planner does not know
 /// is in capitals.

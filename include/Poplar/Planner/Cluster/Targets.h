@@ -16,6 +16,7 @@
 #ifndef POPLAR_PLANNER_CLUSTER_TARGETS_H
 #define POPLAR_PLANNER_CLUSTER_TARGETS_H
 
+#include "Poplar/Support/Words.h"
 #include <string>
 #include <string_view>
 #include <vector>
@@ -58,7 +59,7 @@ struct TargetInfo {
   /// "host:avx2-f32", "cuda:sm_80".
   std::string_view name;
   /// Formats the target computes in, or keeps data in, the best first.
-  std::vector<std::string_view> formats;
+  std::vector<NumberFormat> formats;
   SpeedModel speed;
   /// LLVM's name of the processor, and the features beside it: for NVIDIA's,
   /// the first version of PTX that knows it.

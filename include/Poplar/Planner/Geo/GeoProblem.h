@@ -54,7 +54,7 @@ namespace poplar {
 struct GeoProblem {
   /// A way to compute: of a micro-batch, by unit.
   struct Mode {
-    std::string recompute;
+    RecomputePolicy recompute = RecomputePolicy::Keep;
     std::vector<double> forward, backward;
     /// Kept from forward to backward; needed while the unit computes.
     std::vector<double> savedBytes, workBytes;

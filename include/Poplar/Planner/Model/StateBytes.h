@@ -15,25 +15,32 @@
 #ifndef POPLAR_PLANNER_MODEL_STATEBYTES_H
 #define POPLAR_PLANNER_MODEL_STATEBYTES_H
 
+#include "Poplar/Support/Words.h"
 #include <algorithm>
 #include <cstdint>
-#include <string>
+#include <string_view>
 
 namespace poplar {
 
 /// What values of a precision are kept in: TF32 is how products round what is
 /// f32 in memory.
-inline std::string getStorageFormat(const std::string &precision) {
-  return precision == "tf32" ? "f32" : precision;
+constexpr NumberFormat getStorageFormat(NumberFormat precision) {
+  return precision == NumberFormat::TF32 ? NumberFormat::F32 : precision;
+}
+
+/// Bytes of a value in memory, and of an activation between pipeline stages.
+constexpr int64_t getStorageBytes(NumberFormat format) {
+  return getStorageFormat(format) == NumberFormat::F32 ? 4 : 2;
 }
 
 /// The format in which a device computes and reads parameters, of the one its
 /// type asks for: hosts that are said to compute in f16 only keep activations
 /// in it.
-inline std::string getWorkingFormat(const std::string &target,
-                                    const std::string &precision) {
-  bool stores = precision == "f16" && target.compare(0, 4, "host") == 0;
-  return stores ? "f32" : getStorageFormat(precision);
+inline NumberFormat getWorkingFormat(std::string_view target,
+                                     NumberFormat precision) {
+  bool stores =
+      precision == NumberFormat::F16 && target.compare(0, 4, "host") == 0;
+  return stores ? NumberFormat::F32 : getStorageFormat(precision);
 }
 
 /// Bytes of state per parameter element.
@@ -48,8 +55,9 @@ struct StateFormat {
   static constexpr StateFormat singlePrecision() { return {4, 4, 8}; }
 
   /// Of a rank whose parameters have that format (getWorkingFormat).
-  static StateFormat of(const std::string &workingFormat) {
-    return workingFormat == "f32" ? singlePrecision() : halfPrecision();
+  static constexpr StateFormat of(NumberFormat workingFormat) {
+    return getStorageBytes(workingFormat) == 4 ? singlePrecision()
+                                               : halfPrecision();
   }
 
   /// Bytes per element of what a stage shards, and of what every rank holds.

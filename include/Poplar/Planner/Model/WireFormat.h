@@ -20,7 +20,9 @@
 #ifndef POPLAR_PLANNER_MODEL_WIREFORMAT_H
 #define POPLAR_PLANNER_MODEL_WIREFORMAT_H
 
+#include "Poplar/Support/Words.h"
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -28,35 +30,38 @@ namespace poplar {
 
 /// In what ranks of two working formats send each other parameters. Folded over
 /// all ranks of a job, it is that of the job.
-inline std::string joinWireFormats(const std::string &format,
-                                   const std::string &other) {
-  return format == other ? format : "f32";
+inline NumberFormat joinWireFormats(NumberFormat format, NumberFormat other) {
+  return format == other ? format : NumberFormat::F32;
 }
 
 /// In what activations, and their gradients, travel between two pipeline
 /// stages, whose ranks keep them in these formats.
-inline std::string getMessageFormat(const std::set<std::string> &before,
-                                    const std::set<std::string> &behind) {
+inline NumberFormat getMessageFormat(const std::set<NumberFormat> &before,
+                                     const std::set<NumberFormat> &behind) {
   if (before.size() > 1 && behind.size() > 1)
-    return "f32";
-  if (behind.size() == 1 && *behind.begin() != "f32")
+    return NumberFormat::F32;
+  if (behind.size() == 1 && *behind.begin() != NumberFormat::F32)
     return *behind.begin();
   bool losesNothing = behind.size() == 1 && before.size() == 1;
-  return losesNothing ? *before.begin() : "f32";
+  return losesNothing ? *before.begin() : NumberFormat::F32;
 }
 
-/// Bytes of an element on the wire: of a gradient, and of a parameter.
+/// What carries values of a format as they are.
+constexpr WireFormat getExactWire(NumberFormat format) {
+  return format == NumberFormat::BF16  ? WireFormat::BF16
+         : format == NumberFormat::F16 ? WireFormat::F16
+                                       : WireFormat::F32;
+}
+
+/// Bytes of a gradient on the wire, where nothing is lost.
 constexpr int64_t gradientWireBytes = 4;
-inline int64_t getWireBytes(const std::string &wireFormat) {
-  return wireFormat == "f32" ? 4 : 2;
-}
 
-/// What a plan lets collectives carry; empty for what they carry without a
-/// loss.
+/// What a plan lets collectives carry: bf16 or i8; none for what they carry
+/// without a loss.
 struct LossyWires {
-  std::string gradients, parameters;
+  std::optional<WireFormat> gradients, parameters;
 
-  bool any() const { return !gradients.empty() || !parameters.empty(); }
+  bool any() const { return gradients || parameters; }
   bool operator==(const LossyWires &other) const {
     return gradients == other.gradients && parameters == other.parameters;
   }
@@ -65,21 +70,22 @@ struct LossyWires {
 /// "gradients as i8, parameters as bf16"
 inline std::string describeWires(const LossyWires &wires) {
   std::string text;
-  if (!wires.gradients.empty())
-    text = "gradients as " + wires.gradients;
-  if (!wires.parameters.empty())
-    text += (text.empty() ? "parameters as " : ", parameters as ") +
-            wires.parameters;
+  if (wires.gradients)
+    text = std::string("gradients as ") + toString(*wires.gradients);
+  if (wires.parameters)
+    text += std::string(text.empty() ? "" : ", ") + "parameters as " +
+            toString(*wires.parameters);
   return text;
 }
 
 /// Values that a scale in f32 belongs to, in blocks of int8 on the wire.
 constexpr int64_t wireBlock = 256;
 
-/// Bytes of an element in a collective.
-inline double getElementBytes(const std::string &wireFormat) {
-  return wireFormat == "i8" ? 1 + 4.0 / double(wireBlock)
-                            : double(getWireBytes(wireFormat));
+/// Bytes of an element in a collective, its part of a scale included.
+constexpr double getElementBytes(WireFormat wire) {
+  return wire == WireFormat::I8    ? 1 + 4.0 / double(wireBlock)
+         : wire == WireFormat::F32 ? 4
+                                   : 2;
 }
 
 } // namespace poplar

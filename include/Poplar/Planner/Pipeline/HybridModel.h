@@ -51,7 +51,7 @@ struct HybridModel : UnitParameters {
   /// The model as a device type computes it, alone or with others that share
   /// its units evenly.
   struct Variant {
-    std::string recompute;
+    RecomputePolicy recompute = RecomputePolicy::Keep;
     int tensorDegree = 1;
     std::vector<UnitWork> units;
     /// Of a sample between two units, on a device.

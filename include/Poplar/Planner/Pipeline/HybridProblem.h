@@ -128,7 +128,7 @@ struct HybridProblem : UnitParameters {
   struct Mode {
     int tensorDegree = 1;
     int64_t microBatch = 1;
-    std::string recompute;
+    RecomputePolicy recompute = RecomputePolicy::Keep;
     /// By unit.
     std::vector<UnitCost> units;
   };
@@ -143,8 +143,8 @@ struct HybridProblem : UnitParameters {
     /// Between devices of a node. Of no use where `perNode` is 1.
     LinkSpeed inside = {0, 0};
     CollectiveLibrary library = CollectiveLibrary::None;
-    /// What it keeps activations in; all types' is one where it is empty.
-    std::string format;
+    /// What it keeps activations in.
+    NumberFormat format = NumberFormat::F32;
     StateFormat state = StateFormat::halfPrecision();
     /// Of the optimizer, per element of a shard.
     double optimizerSeconds = 0;

@@ -31,6 +31,10 @@
 
 namespace poplar {
 
+/// A simulation may take less than the cost says, by less than this: what costs
+/// so many times what another plan takes is not faster.
+constexpr double simulationMargin = 1.25;
+
 struct PipelineSimulation {
   /// Of an iteration.
   double seconds = 0;

@@ -20,6 +20,7 @@
 #ifndef POPLAR_PLANNER_PIPELINE_TIMETABLE_H
 #define POPLAR_PLANNER_PIPELINE_TIMETABLE_H
 
+#include "Poplar/Support/Words.h"
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -35,11 +36,37 @@ namespace poplar {
 /// chunks, whose bubble is as many times shorter (Narayanan et al., "Efficient
 /// Large-Scale Language Model Training on GPU Clusters Using Megatron-LM", SC
 /// 2021, section 2.2).
-enum class PipelineSchedule { GPipe, OneForwardOneBackward, Interleaved };
+enum class PipelineSchedule : uint32_t {
+  GPipe,
+  OneForwardOneBackward,
+  Interleaved
+};
+template <> struct Words<PipelineSchedule> {
+  static constexpr const char *names[] = {"gpipe", "1f1b", "interleaved"};
+};
 
-/// "gpipe", "1f1b", "interleaved".
-const char *toString(PipelineSchedule schedule);
-std::optional<PipelineSchedule> parsePipelineSchedule(std::string_view name);
+/// A plan of that schedule; and that of a plan, none where ranks list their
+/// turns.
+constexpr PlanSchedule getPlanSchedule(PipelineSchedule schedule) {
+  return static_cast<PlanSchedule>(schedule);
+}
+constexpr std::optional<PipelineSchedule>
+getPipelineSchedule(PlanSchedule schedule) {
+  if (schedule == PlanSchedule::Custom)
+    return std::nullopt;
+  return static_cast<PipelineSchedule>(schedule);
+}
+static_assert(
+    [] {
+      for (PipelineSchedule schedule : listWords<PipelineSchedule>())
+        if (std::string_view(toString(schedule)) !=
+            toString(getPlanSchedule(schedule)))
+          return false;
+      return listWords<PlanSchedule>().size() ==
+             listWords<PipelineSchedule>().size() + 1;
+    }(),
+    "plans have the schedules of pipelines, and Custom");
+
 /// Whether stages can have several chunks.
 bool takesChunks(PipelineSchedule schedule);
 

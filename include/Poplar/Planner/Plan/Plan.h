@@ -53,8 +53,8 @@ struct Plan {
     /// Its part of the sharded state, relative to the others of its group.
     double state = 1;
     int64_t group = 0;
-    /// Empty for what its type recomputes.
-    std::string recompute;
+    /// None for what its type recomputes.
+    std::optional<RecomputePolicy> recompute;
     /// Its order of passes and their chunks, in plans of schedule "custom".
     std::vector<int64_t> turns, chunks;
   };
@@ -69,8 +69,8 @@ struct Plan {
   /// Of ZeRO: the highest of the groups'.
   int64_t stage = 0;
   int64_t globalBatch = 0;
-  /// In which pipelines take their turns; empty where there are none.
-  std::string schedule;
+  /// In which pipelines take their turns; none where there are no pipelines.
+  std::optional<PlanSchedule> schedule;
   LossyWires wires;
   /// None where all ranks are one group, which shares no units.
   std::vector<Group> groups;
@@ -94,7 +94,7 @@ struct StageRanks {
   /// By pipeline: the ranks of the cluster that share the units in it, and what
   /// they recompute. `recompute` is empty where all do what their type does.
   std::vector<std::vector<int>> ranks;
-  std::vector<std::string> recompute;
+  std::vector<RecomputePolicy> recompute;
   std::vector<int64_t> parts;
 };
 
@@ -102,7 +102,8 @@ struct StageRanks {
 /// samples. A single stage in which no ranks share units becomes a plan without
 /// groups. `schedule` is that of several stages.
 Plan writeStages(const ClusterView &cluster, std::string policy,
-                 std::string schedule, const std::vector<StageRanks> &stages,
+                 std::optional<PlanSchedule> schedule,
+                 const std::vector<StageRanks> &stages,
                  const std::vector<RankShare> &shares);
 
 /// Shares of `samples` for pipelines, as evenly as can be, in micro-batches of

@@ -59,13 +59,14 @@ struct PlanReview {
   /// By type; those without devices in the job have no points.
   std::vector<TypeCurve> curves;
 
-  /// What a device type of the job recomputes, and whether the user set it; else
-  /// what the same ranks take if it is another policy, none if it does not fit.
+  /// What a device type of the job recomputes, and whether the user set it;
+  /// else what the same ranks take if it is another policy, none if it does not
+  /// fit.
   struct Recompute {
     int type;
-    std::string policy;
+    RecomputePolicy policy;
     bool isFixed;
-    std::vector<std::pair<std::string, std::optional<double>>> others;
+    std::vector<std::pair<RecomputePolicy, std::optional<double>>> others;
   };
   std::vector<Recompute> recompute;
 

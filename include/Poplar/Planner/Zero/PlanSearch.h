@@ -54,7 +54,7 @@ struct PlanCandidate {
   int stage = 0;
   Sharding sharding = Sharding::Equal;
   /// By device type, as DeviceType::recompute.
-  std::vector<std::string> recompute;
+  std::vector<RecomputePolicy> recompute;
   /// The ranks of the cluster that take part, in order, and each one's share
   /// of what the stage shards, relative to the others'.
   std::vector<int> ranks;
@@ -109,11 +109,11 @@ std::optional<BatchProblem> poseProblem(const ClusterView &cluster,
                                         std::string &error);
 
 /// The recomputation policies that a type may have and has a usable profile for
-/// in a stage: its own first, then in the order of `recomputePolicies`. Only
-/// its own where that is fixed.
-std::vector<std::string> getProfiledRecompute(const ClusterView &cluster,
-                                              const ModelFacts &model, int type,
-                                              int stage);
+/// in a stage: its own first, then in the order of the policies. Only its own
+/// where that is fixed.
+std::vector<RecomputePolicy> getProfiledRecompute(const ClusterView &cluster,
+                                                  const ModelFacts &model,
+                                                  int type, int stage);
 
 } // namespace poplar
 

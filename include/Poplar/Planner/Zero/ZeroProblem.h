@@ -117,15 +117,15 @@ struct TrafficRates {
   double exchanges = 0;
 };
 
-/// Bytes of a parameter on the wire between the ranks of a job.
-double getWireBytes(const ClusterView &cluster);
-/// And of a gradient between nodes.
-double getGradientWireBytes(const ClusterView &cluster);
+/// Bytes of a parameter on the wire between the ranks of a job, and of a
+/// gradient between nodes.
+double getParameterBytes(const ClusterView &cluster);
+double getGradientBytes(const ClusterView &cluster);
 /// The format in which ranks of a cluster, all of it or these, exchange
 /// parameters without a loss.
-std::string getExactWire(const ClusterView &cluster);
-std::string getExactWire(const ClusterView &cluster,
-                         const std::vector<int> &ranks);
+WireFormat getExactWire(const ClusterView &cluster);
+WireFormat getExactWire(const ClusterView &cluster,
+                        const std::vector<int> &ranks);
 
 /// The rates if ranks hold the shares `state` of every bucket.
 TrafficRates getTrafficRates(const ClusterView &cluster,

@@ -40,7 +40,7 @@ struct DifferentiatedUnit {
 
 /// How a unit is differentiated.
 struct Differentiation {
-  cluster::RecomputePolicy policy = cluster::RecomputePolicy::Keep;
+  RecomputePolicy policy = RecomputePolicy::Keep;
   /// Arguments of the unit that are frozen parameters: they have no gradients.
   llvm::BitVector frozen;
   /// Pass all of these to @f.backward, also those that it does not read with

@@ -9,6 +9,7 @@
 #ifndef POPLAR_TRANSFORMS_MODEL_PASSES_H
 #define POPLAR_TRANSFORMS_MODEL_PASSES_H
 
+#include "Poplar/Support/WordOptions.h"
 #include "mlir/Pass/Pass.h"
 
 namespace poplar {

@@ -82,7 +82,8 @@ def NNConvertPrecision : Pass<"nn-convert-precision", "::mlir::ModuleOp"> {
     gradients, statistics and losses stay f32.
   }];
   let options = [
-    Option<"type", "type", "std::string", "\"bf16\"", "bf16, f16 or f32">
+    Option<"type", "type", "::poplar::NumberFormat",
+           "::poplar::NumberFormat::BF16", "bf16, f16 or f32">
   ];
   let dependentDialects = ["::poplar::nn::NNDialect"];
 }
@@ -95,7 +96,8 @@ def NNStoreActivations : Pass<"nn-store-activations", "::mlir::ModuleOp"> {
     need a loss scale in f16.
   }];
   let options = [
-    Option<"type", "type", "std::string", "\"f16\"", "bf16, f16 or f32">
+    Option<"type", "type", "::poplar::NumberFormat",
+           "::poplar::NumberFormat::F16", "bf16, f16 or f32">
   ];
   let dependentDialects = ["::poplar::nn::NNDialect",
     "::poplar::zero::ZeroDialect"];
@@ -109,7 +111,8 @@ def NNDifferentiate : Pass<"nn-differentiate", "::mlir::ModuleOp"> {
     @infer. `recompute` chooses the residuals.
   }];
   let options = [
-    Option<"recompute", "recompute", "std::string", "\"keep\"",
+    Option<"recompute", "recompute", "::poplar::RecomputePolicy",
+           "::poplar::RecomputePolicy::Keep",
            "keep, recompute-attention or recompute-unit">
   ];
   let dependentDialects = ["::poplar::nn::NNDialect",

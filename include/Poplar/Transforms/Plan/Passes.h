@@ -9,7 +9,16 @@
 #ifndef POPLAR_TRANSFORMS_PLAN_PASSES_H
 #define POPLAR_TRANSFORMS_PLAN_PASSES_H
 
+#include "Poplar/Planner/Pipeline/Timetable.h"
+#include "Poplar/Support/WordOptions.h"
 #include "mlir/Pass/Pass.h"
+
+template <>
+class llvm::cl::parser<poplar::PipelineSchedule>
+    : public poplar::WordParser<poplar::PipelineSchedule> {
+public:
+  using WordParser::WordParser;
+};
 
 namespace poplar {
 

@@ -41,7 +41,8 @@ def ZeroPlanStages : Pass<"zero-plan-stages", "::mlir::ModuleOp"> {
   let options = [
     Option<"stages", "stages", "std::string", "\"\"",
            "TYPE[*PIPELINES][/DEGREE][@END]... of each stage, joined by +">,
-    Option<"schedule", "schedule", "std::string", "\"1f1b\"",
+    Option<"schedule", "schedule", "::poplar::PipelineSchedule",
+           "::poplar::PipelineSchedule::OneForwardOneBackward",
            "gpipe, 1f1b or interleaved">,
     Option<"chunks", "chunks", "int64_t", "1",
            "Ranges of units of each stage, several if interleaved">,
