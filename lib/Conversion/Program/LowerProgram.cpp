@@ -1,5 +1,4 @@
-//===- LowerProgram.cpp - Calls on buffers to calls
-//------------------------===//
+//===- LowerProgram.cpp - Calls on buffers to calls -----------------------===//
 //
 // Part of the Poplar project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
