@@ -99,10 +99,10 @@ bool Compilation::run(mlir::ModuleOp target,
   return mlir::succeeded(pm.run(target));
 }
 
-bool Compilation::schedule(mlir::ModuleOp target,
-                           const OverlapOptions &options) {
+bool Compilation::schedule(mlir::ModuleOp target, const OverlapOptions &options,
+                           IRLevel last) {
   mlir::TimingScope phase = timing.nest("Schedule");
-  return mlir::succeeded(schedulePrograms(target, options, phase));
+  return mlir::succeeded(schedulePrograms(target, options, phase, last));
 }
 
 bool Compilation::emit(mlir::ModuleOp program, const BuildOptions &options,

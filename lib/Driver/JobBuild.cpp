@@ -52,6 +52,31 @@ std::string readAll(int descriptor) {
 
 } // namespace
 
+/// Takes a program from the zero level to `level`, or leaves it at an earlier
+/// one, and writes it to `directory`; adds where to `text`.
+static bool writeLevel(Compilation &compilation, mlir::ModuleOp program,
+                       const BuildOptions &options, IRLevel level,
+                       const std::string &directory, std::string &text) {
+  if (!compilation.run(program, [&](mlir::OpPassManager &pm) {
+        if (level >= IRLevel::Kernels)
+          buildKernelPipeline(pm, options);
+        if (level >= IRLevel::Memory)
+          addPlanMemory(pm, options);
+        if (level >= IRLevel::LLVM)
+          buildLoweringPipeline(pm, options);
+      }))
+    return false;
+  if (std::error_code code = createDirectories(directory)) {
+    compilation.error = directory + ": " + code.message();
+    return false;
+  }
+  std::string path = directory + "/" +
+                     getIRLevelNames()[static_cast<size_t>(level)].str() +
+                     ".mlir";
+  text += "wrote     " + path + "\n";
+  return writeFile(path, formatModule(program), compilation.error);
+}
+
 bool poplar::buildAlone(Compilation &compilation, const JobRequest &args,
                         Print print) {
   BuildOptions options = args.build;
@@ -62,8 +87,22 @@ bool poplar::buildAlone(Compilation &compilation, const JobRequest &args,
   }
   // For poplar report, to which a run says what was trained.
   std::string model = formatModule(compilation.getModule());
-  if (!checkCPU(options, compilation.error) ||
-      !compilation.run(compilation.getModule(), [&](mlir::OpPassManager &pm) {
+  if (!checkCPU(options, compilation.error))
+    return false;
+  if (args.stopAfter) {
+    std::string text;
+    bool done =
+        compilation.run(compilation.getModule(),
+                        [&](mlir::OpPassManager &pm) {
+                          buildBucketPipeline(pm, options);
+                          buildSchedulePipeline(pm, options, *args.stopAfter);
+                        }) &&
+        writeLevel(compilation, compilation.getModule(), options,
+                   *args.stopAfter, args.output + "/host", text);
+    print(text);
+    return done;
+  }
+  if (!compilation.run(compilation.getModule(), [&](mlir::OpPassManager &pm) {
         buildPlanPipeline(pm, options);
       }))
     return false;
@@ -104,9 +143,15 @@ static bool checkMemory(const TypeBuild &build, zero::PlanOp plan,
 
 /// The child process: returns its report.
 static std::string buildType(Compilation &compilation, TypeBuild &build,
-                             zero::PlanOp plan, int64_t available) {
+                             zero::PlanOp plan, int64_t available,
+                             std::optional<IRLevel> stopAfter) {
   limitLibraries(build.options.isa);
   std::string text, kernels;
+  if (stopAfter)
+    return writeLevel(compilation, build.program, build.options, *stopAfter,
+                      build.directory, text)
+               ? "+" + text
+               : compilation.error;
   if (!compilation.run(build.program,
                        [&](mlir::OpPassManager &pm) {
                          buildMemoryPipeline(pm, build.options);
@@ -149,7 +194,8 @@ bool poplar::buildPlanned(Compilation &compilation, const JobRequest &args,
     return false;
   // As it was read: a run keeps a copy, for poplar report.
   std::string planned = formatModule(module);
-  if (!compilation.schedule(compilation.getModule(), common))
+  if (!compilation.schedule(compilation.getModule(), common,
+                            args.stopAfter.value_or(IRLevel::Zero)))
     return false;
   std::vector<TypeBuild> builds;
   for (auto program : module.getOps<mlir::ModuleOp>()) {
@@ -182,7 +228,8 @@ bool poplar::buildPlanned(Compilation &compilation, const JobRequest &args,
       // A module of its own, so that symbols outside do not matter.
       build.program->remove();
       std::string report =
-          buildType(compilation, build, plan, type.getMemory().value_or(0));
+          buildType(compilation, build, plan, type.getMemory().value_or(0),
+                    args.stopAfter);
       bool sent = write(ends[1], report.data(), report.size()) ==
                   static_cast<ssize_t>(report.size());
       _exit(sent ? 0 : 1);
@@ -202,8 +249,8 @@ bool poplar::buildPlanned(Compilation &compilation, const JobRequest &args,
     else
       print(report.substr(1));
   }
-  if (!compilation.error.empty())
-    return false;
+  if (!compilation.error.empty() || args.stopAfter)
+    return compilation.error.empty();
   return copyPlugins(common.libraryDirectory, output, compilation.error) &&
          copyTokenizer(builds.front().program, output, compilation.error) &&
          writeFile(output + "/plan.mlir", planned, compilation.error) &&

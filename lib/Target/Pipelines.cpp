@@ -53,8 +53,19 @@ struct PlanPipelineOptions : PassPipelineOptions<PlanPipelineOptions> {
 
 } // namespace
 
-void poplar::buildPlanPipeline(OpPassManager &pm, const BuildOptions &options) {
+ArrayRef<StringLiteral> poplar::getIRLevelNames() {
+  static constexpr StringLiteral names[] = {"model",   "train",  "zero",
+                                            "kernels", "memory", "llvm"};
+  return names;
+}
+
+void poplar::buildBucketPipeline(OpPassManager &pm,
+                                 const BuildOptions &options) {
   pm.addPass(createZeroFormBuckets({options.bucketBytes}));
+}
+
+void poplar::buildPlanPipeline(OpPassManager &pm, const BuildOptions &options) {
+  buildBucketPipeline(pm, options);
   buildSchedulePipeline(pm, options);
   buildMemoryPipeline(pm, options);
 }
@@ -87,8 +98,10 @@ std::string CodeOptions::getRuntimeLibrary() const {
 }
 
 void poplar::buildSchedulePipeline(OpPassManager &pm,
-                                   const ScheduleOptions &options) {
-  // Model level to train level.
+                                   const ScheduleOptions &options,
+                                   IRLevel last) {
+  if (last < IRLevel::Train)
+    return;
   pm.addPass(createAnnotateCost());
   if (options.storesOnly)
     pm.addPass(createNNStoreActivations({options.precision}));
@@ -99,6 +112,8 @@ void poplar::buildSchedulePipeline(OpPassManager &pm,
   pm.addPass(createNNDifferentiate({options.recompute}));
   if (options.decoding)
     pm.addPass(createNNAddDecoding());
+  if (last < IRLevel::Zero)
+    return;
   pm.addPass(createAddOptimizer());
   pm.addPass(createZeroSplitTurns());
   pm.addPass(createZeroMaterialize());
@@ -130,7 +145,7 @@ static bool canDecode(ModuleOp module) {
 
 LogicalResult poplar::schedulePrograms(ModuleOp module,
                                        const OverlapOptions &options,
-                                       TimingScope &timing) {
+                                       TimingScope &timing, IRLevel last) {
   auto run = [&](ModuleOp target,
                  llvm::function_ref<void(OpPassManager &)> build) {
     PassManager pm(module.getContext());
@@ -147,10 +162,13 @@ LogicalResult poplar::schedulePrograms(ModuleOp module,
     ScheduleOptions own{options};
     own.decoding = decoding;
     chooseScheduleOptions(program, own);
-    if (failed(run(program,
-                   [&](OpPassManager &pm) { buildSchedulePipeline(pm, own); })))
+    if (failed(run(program, [&](OpPassManager &pm) {
+          buildSchedulePipeline(pm, own, last);
+        })))
       return failure();
   }
+  if (last < IRLevel::Zero)
+    return success();
   return run(module, [](OpPassManager &pm) {
     pm.addPass(createZeroVerify());
     pm.addPass(createZeroVerifyStages());

@@ -1,5 +1,4 @@
-//===- Tensors.cpp - Tensors of the model and their parts
-//---------------------===//
+//===- Tensors.cpp - Tensors of the model and their parts -----------------===//
 //
 // Part of the Poplar project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,5 +1,4 @@
 //===- Shares.cpp - What a rank computes of a batch -----------------------===//
-//------------------------===//
 //
 // Part of the Poplar project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

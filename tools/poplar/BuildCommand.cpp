@@ -21,6 +21,7 @@ using namespace poplar;
 
 namespace {
 struct Arguments : JobRequest {
+  std::string lastLevel;
   bool timing = false;
 };
 } // namespace
@@ -63,7 +64,8 @@ void addBuildCommand(CLI::App &app, int &status) {
       "that start the\nranks. For a model, writes DIR/host/train for this "
       "machine.\n\nExamples:\n  poplar build plan.mlir -o job\n  poplar "
       "build model.mlir -o program\n  poplar build model.mlir -o smaller "
-      "--recompute recompute-attention");
+      "--recompute recompute-attention\n  poplar build plan.mlir -o levels "
+      "--stop-after kernels");
   auto args = std::make_shared<Arguments>();
   addBuildOptions(command, args->build);
   command
@@ -96,12 +98,24 @@ void addBuildCommand(CLI::App &app, int &status) {
   command->add_option("-o,--output", args->output, "Directory to write to")
       ->type_name("DIR")
       ->required();
+  llvm::ArrayRef<llvm::StringLiteral> levels = getIRLevelNames();
+  command
+      ->add_option("--stop-after", args->lastLevel,
+                   "Write the module of each device type at this level of IR, "
+                   "as DIR/TYPE/LEVEL.mlir, instead of an executable")
+      ->type_name("LEVEL")
+      ->check(CLI::IsMember(
+          std::vector<std::string>(levels.begin(), levels.end())));
   command->add_flag("--timing", args->timing,
                     "Print the time of every phase and pass; for models only, "
                     "since each type of a plan is compiled in its own process");
   command->callback([args, command, &status] {
     auto start = std::chrono::steady_clock::now();
     locateLibraries(args->build);
+    if (!args->lastLevel.empty())
+      args->stopAfter =
+          static_cast<IRLevel>(llvm::find(getIRLevelNames(), args->lastLevel) -
+                               getIRLevelNames().begin());
     Compilation compilation(args->timing);
     compilation.error = explainIdleScheduleOption(*command);
     bool done = compilation.error.empty() && compilation.load(args->model);
@@ -122,6 +136,8 @@ void addBuildCommand(CLI::App &app, int &status) {
       status = compilation.error.empty() ? 1 : reportError(compilation.error);
       return;
     }
+    if (args->stopAfter)
+      return;
     std::chrono::duration<double> seconds =
         std::chrono::steady_clock::now() - start;
     llvm::outs() << llvm::formatv("built     {0} in {1:f1} s\n", args->output,

@@ -1,5 +1,4 @@
-//===- HybridMetamorphicTest.cpp - Hybrid plans do not get worse
-//-------------===//
+//===- HybridMetamorphicTest.cpp - Hybrid plans do not get worse ----------===//
 //
 // Part of the Poplar project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

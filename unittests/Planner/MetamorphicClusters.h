@@ -1,4 +1,4 @@
-//===- MetamorphicClusters.h - Clusters that are better or alike -*- C++ -*-==//
+//===- MetamorphicClusters.h - Better or equal clusters ---------*- C++ -*-===//
 //
 // Part of the Poplar project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

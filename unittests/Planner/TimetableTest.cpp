@@ -1,4 +1,4 @@
-//===- TimetableTest.cpp --------------------------------------------------===//
+//===- TimetableTest.cpp - Tests of timetables ----------------------------===//
 //
 // Part of the Poplar project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

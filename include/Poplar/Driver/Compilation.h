@@ -33,8 +33,10 @@ public:
            llvm::function_ref<void(mlir::OpPassManager &)> build);
 
   /// Replaces the plan of a module by the programs of its device types, modules
-  /// inside that one, at the scheduled level and checked against each other.
-  bool schedule(mlir::ModuleOp target, const OverlapOptions &options);
+  /// inside that one, at the scheduled level and checked against each other; at
+  /// `last` and unchecked if that comes earlier.
+  bool schedule(mlir::ModuleOp target, const OverlapOptions &options,
+                IRLevel last = IRLevel::Zero);
 
   /// Writes `directory`/train, or nothing at all, from a planned program; what
   /// there is to say about a GPU's kernels goes to `report`.

@@ -10,6 +10,7 @@
 #define POPLAR_DRIVER_JOBBUILD_H
 
 #include "Poplar/Driver/Compilation.h"
+#include <optional>
 
 namespace poplar {
 
@@ -18,6 +19,9 @@ struct JobRequest {
   /// The file that was loaded, and the directory to write to.
   std::string model, output;
   BuildOptions build;
+  /// Where to stop: the module of each device type at this level takes the
+  /// place of its executable, and no other file of a job is written.
+  std::optional<IRLevel> stopAfter;
   /// Where Slurm has the device types, as parseSlurmPlaces() reads it.
   std::vector<std::string> slurm;
 };

@@ -1,5 +1,4 @@
-//===- HybridSimulation.h - Hybrid plans played ------------------*- C++
-//-*-===//
+//===- HybridSimulation.h - Hybrid plans played -----------------*- C++ -*-===//
 //
 // Part of the Poplar project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

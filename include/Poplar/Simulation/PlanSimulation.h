@@ -1,4 +1,4 @@
-//===- PlanSimulation.h - From scheduled programs to a simulation -*- C++ -*-=//
+//===- PlanSimulation.h - Programs to a simulation --------------*- C++ -*-===//
 //
 // Part of the Poplar project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -19,6 +19,12 @@
 
 namespace poplar {
 
+/// The levels of IR that `poplar build` can stop after, in their order.
+enum class IRLevel { Model, Train, Zero, Kernels, Memory, LLVM };
+
+/// "model", "train"..., in the order of IRLevel.
+llvm::ArrayRef<llvm::StringLiteral> getIRLevelNames();
+
 /// When collectives run, and which functions there are.
 struct OverlapOptions {
   /// Collectives overlap with computation; otherwise all are synchronous.
@@ -94,20 +100,27 @@ bool isKnownCPU(llvm::StringRef cpu);
 /// generated for.
 llvm::LogicalResult setTarget(BuildOptions &options, llvm::StringRef target);
 
+/// Groups the parameters of a model without a plan; a plan has its buckets.
+void buildBucketPipeline(mlir::OpPassManager &pm, const BuildOptions &options);
+
 /// From the model level, on a module that is the program of one device type, to
 /// the scheduled level: precision, differentiation, collectives, their order.
+/// Ends at `last` if that comes earlier.
 void buildSchedulePipeline(mlir::OpPassManager &pm,
-                           const ScheduleOptions &options);
+                           const ScheduleOptions &options,
+                           IRLevel last = IRLevel::Zero);
 
 /// Sets how the program of one device type is scheduled: its number format and
 /// what it recomputes.
 void chooseScheduleOptions(mlir::ModuleOp program, ScheduleOptions &options);
 
 /// Replaces the plan of a module by the programs of its device types, modules
-/// inside this one, at the scheduled level and checked against each other.
+/// inside this one, at the scheduled level and checked against each other; at
+/// `last` and unchecked if that comes earlier.
 llvm::LogicalResult schedulePrograms(mlir::ModuleOp module,
                                      const OverlapOptions &options,
-                                     mlir::TimingScope &timing);
+                                     mlir::TimingScope &timing,
+                                     IRLevel last = IRLevel::Zero);
 
 /// From there to kernels, still on tensors.
 void buildKernelPipeline(mlir::OpPassManager &pm, const CodeOptions &options);

@@ -54,6 +54,11 @@ struct Group {
   }
 };
 
+/// Values outside a group that its kernel reads, makes, or is initialised with.
+struct KernelValues {
+  SetVector<Value> inputs, outputs, initializers;
+};
+
 /// Values `op` reads other than as operands (tensor.extract in its body).
 SetVector<Value> getCaptures(linalg::GenericOp op) {
   SetVector<Value> captures;
@@ -209,6 +214,9 @@ public:
 private:
   LogicalResult formKernels(func::FuncOp function);
   LogicalResult outline(const Group &group, bool updateInPlace);
+  FailureOr<exec::KernelOp> buildKernel(const Group &group,
+                                        const KernelValues &values,
+                                        bool updateInPlace);
   void setPlaces(exec::KernelOp kernel, ArrayRef<linalg::GenericOp> members,
                  bool updateInPlace);
 
@@ -318,28 +326,28 @@ void FormKernelsPass::setPlaces(exec::KernelOp kernel,
     kernel.setReuseAttr(builder.getArrayAttr(reuse));
 }
 
-LogicalResult FormKernelsPass::outline(const Group &group, bool updateInPlace) {
-  Location loc = group.ops.front()->getLoc();
-
-  SetVector<Value> inputs, outputs, initializers;
+/// The values that the kernel of a group is given, makes for others, and is
+/// initialised with.
+static KernelValues collectValues(const Group &group, bool updateInPlace) {
+  KernelValues values;
   // The runtime calls the optimizer's kernel: its arguments are the function's.
   if (updateInPlace)
     for (Value argument : group.ops.front()->getBlock()->getArguments())
-      inputs.insert(argument);
+      values.inputs.insert(argument);
   std::function<void(Value)> addInput = [&](Value value) {
     Operation *def = value.getDefiningOp();
     if (group.contains(def))
       return;
     if (!isInitializer(def)) {
-      inputs.insert(value);
+      values.inputs.insert(value);
       return;
     }
-    // Sizes are taken from the kernel's own arguments, below.
+    // Sizes are taken from the kernel's own arguments, in cloneInitializers().
     if (auto fill = dyn_cast<linalg::FillOp>(def)) {
       addInput(fill.getInputs()[0]);
       addInput(fill.getOutputs()[0]);
     }
-    initializers.insert(value);
+    values.initializers.insert(value);
   };
   for (linalg::GenericOp op : group.ops) {
     for (Value operand : op->getOperands())
@@ -351,24 +359,19 @@ LogicalResult FormKernelsPass::outline(const Group &group, bool updateInPlace) {
             // Uses in the bodies of members are captures, which never join.
             return !group.contains(user);
           }))
-        outputs.insert(result);
+        values.outputs.insert(result);
   }
+  return values;
+}
 
-  auto type = FunctionType::get(&getContext(),
-                                TypeRange(ValueRange(inputs.getArrayRef())),
-                                TypeRange(ValueRange(outputs.getArrayRef())));
-  OpBuilder builder(&getContext());
-  auto kernel =
-      exec::KernelOp::create(builder, loc, "kernel", type, group.domain.kind,
-                             group.domain.parts, group.domain.perSample);
-  Block *body = &kernel.getBody().front();
-  builder.setInsertionPointToStart(body);
-
-  IRMapping mapping;
-  mapping.map(inputs.getArrayRef(), body->getArguments());
+/// Clones what initialises a kernel into its body, where the batch is the size
+/// of an argument.
+static LogicalResult cloneInitializers(OpBuilder &builder, Location loc,
+                                       ArrayRef<Value> initializers,
+                                       IRMapping &mapping) {
   Value batch;
   auto getBatch = [&]() -> Value {
-    for (BlockArgument arg : body->getArguments()) {
+    for (BlockArgument arg : builder.getBlock()->getArguments()) {
       auto tensor = dyn_cast<RankedTensorType>(arg.getType());
       if (!batch && tensor && tensor.getRank() && tensor.isDynamicDim(0))
         batch = tensor::DimOp::create(builder, loc, arg, 0);
@@ -377,61 +380,99 @@ LogicalResult FormKernelsPass::outline(const Group &group, bool updateInPlace) {
   };
   for (Value value : initializers) {
     Operation *def = value.getDefiningOp();
-    if (auto empty = dyn_cast<tensor::EmptyOp>(def)) {
-      SmallVector<Value> sizes;
-      if (!empty.getDynamicSizes().empty()) {
-        if (empty.getDynamicSizes().size() != 1 || !getBatch()) {
-          kernel.erase();
-          return empty.emitOpError("has sizes other than the batch that are "
-                                   "not static");
-        }
-        sizes.push_back(batch);
-      }
-      mapping.map(value,
-                  tensor::EmptyOp::create(builder, loc, empty.getType(), sizes)
-                      .getResult());
-    } else {
+    auto empty = dyn_cast<tensor::EmptyOp>(def);
+    if (!empty) {
       builder.clone(*def, mapping);
+      continue;
     }
+    SmallVector<Value> sizes;
+    if (!empty.getDynamicSizes().empty()) {
+      if (empty.getDynamicSizes().size() != 1 || !getBatch())
+        return empty.emitOpError("has sizes other than the batch that are "
+                                 "not static");
+      sizes.push_back(batch);
+    }
+    mapping.map(value,
+                tensor::EmptyOp::create(builder, loc, empty.getType(), sizes)
+                    .getResult());
+  }
+  return success();
+}
+
+/// The kernel of a group, in no module yet; fails if it cannot be initialised.
+FailureOr<exec::KernelOp>
+FormKernelsPass::buildKernel(const Group &group, const KernelValues &values,
+                             bool updateInPlace) {
+  Location loc = group.ops.front()->getLoc();
+  auto type = FunctionType::get(
+      &getContext(), TypeRange(ValueRange(values.inputs.getArrayRef())),
+      TypeRange(ValueRange(values.outputs.getArrayRef())));
+  OpBuilder builder(&getContext());
+  auto kernel =
+      exec::KernelOp::create(builder, loc, "kernel", type, group.domain.kind,
+                             group.domain.parts, group.domain.perSample);
+  Block *body = &kernel.getBody().front();
+  builder.setInsertionPointToStart(body);
+
+  IRMapping mapping;
+  mapping.map(values.inputs.getArrayRef(), body->getArguments());
+  if (failed(cloneInitializers(builder, loc, values.initializers.getArrayRef(),
+                               mapping))) {
+    kernel.erase();
+    return failure();
   }
   SmallVector<linalg::GenericOp> members;
   for (linalg::GenericOp op : group.ops)
     members.push_back(cast<linalg::GenericOp>(builder.clone(*op, mapping)));
   SmallVector<Value> results;
-  for (Value output : outputs)
+  for (Value output : values.outputs)
     results.push_back(mapping.lookup(output));
   exec::YieldOp::create(builder, loc, results);
   setPlaces(kernel, members, updateInPlace);
-  std::string text;
-  llvm::raw_string_ostream stream(text);
-  kernel.print(stream, OpPrintingFlags().useLocalScope());
-  auto [entry, isNew] = known.try_emplace(text, kernel);
-  if (isNew) {
-    kernel.setName(nameKernel(known.size() - 1, group));
-    getOperation().push_back(kernel);
-  } else {
-    kernel.erase();
-  }
-  remark::analysis(loc, getRemarkOptions("Kernel", group.ops.front()))
-      << remark::metric("Kernel", entry->second.getSymName())
-      << remark::metric("Ops", group.ops.size())
-      << remark::metric("Arguments", inputs.size())
-      << remark::metric("Results", outputs.size())
-      << remark::metric("New", isNew);
+  return kernel;
+}
 
+/// Puts a dispatch of the kernel in the place of the group's ops.
+static void replaceByDispatch(const Group &group, const KernelValues &values,
+                              exec::KernelOp kernel) {
   Operation *firstUser = getFirstUser(group, /*candidate=*/nullptr);
-  builder.setInsertionPoint(firstUser ? firstUser
-                                      : group.ops.back()->getNextNode());
-  auto call = exec::DispatchOp::create(builder, loc, type.getResults(),
-                                       entry->second.getSymName(),
-                                       inputs.getArrayRef());
-  for (unsigned i = 0; i < outputs.size(); ++i) {
-    Value output = outputs[i];
+  OpBuilder builder(firstUser ? firstUser : group.ops.back()->getNextNode());
+  auto call = exec::DispatchOp::create(
+      builder, group.ops.front()->getLoc(),
+      TypeRange(ValueRange(values.outputs.getArrayRef())), kernel.getSymName(),
+      values.inputs.getArrayRef());
+  for (unsigned i = 0; i < values.outputs.size(); ++i) {
+    Value output = values.outputs[i];
     output.replaceUsesWithIf(call.getResult(i), [&](OpOperand &use) {
       return !group.contains(use.getOwner());
     });
   }
   for (linalg::GenericOp op : llvm::reverse(group.ops))
     op.erase();
+}
+
+LogicalResult FormKernelsPass::outline(const Group &group, bool updateInPlace) {
+  KernelValues values = collectValues(group, updateInPlace);
+  FailureOr<exec::KernelOp> kernel = buildKernel(group, values, updateInPlace);
+  if (failed(kernel))
+    return failure();
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  kernel->print(stream, OpPrintingFlags().useLocalScope());
+  auto [entry, isNew] = known.try_emplace(text, *kernel);
+  if (isNew) {
+    kernel->setName(nameKernel(known.size() - 1, group));
+    getOperation().push_back(*kernel);
+  } else {
+    kernel->erase();
+  }
+  remark::analysis(group.ops.front()->getLoc(),
+                   getRemarkOptions("Kernel", group.ops.front()))
+      << remark::metric("Kernel", entry->second.getSymName())
+      << remark::metric("Ops", group.ops.size())
+      << remark::metric("Arguments", values.inputs.size())
+      << remark::metric("Results", values.outputs.size())
+      << remark::metric("New", isNew);
+  replaceByDispatch(group, values, entry->second);
   return success();
 }

@@ -1,5 +1,4 @@
-//===- TensorParallel.cpp - Ops of devices that share units
-//-------------------===//
+//===- TensorParallel.cpp - Ops of devices that share units ---------------===//
 //
 // Part of the Poplar project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- PlacementStarts.h - Where the search for placements begins -*- C++ -*-=//
+//===- PlacementStarts.h - Where the search begins --------------*- C++ -*-===//
 //
 // Part of the Poplar project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,5 +1,4 @@
-//===- FindHead.cpp - The layer that makes the logits
-//----------------------===//
+//===- FindHead.cpp - The layer that makes the logits ---------------------===//
 //
 // Part of the Poplar project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

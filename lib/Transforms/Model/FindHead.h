@@ -1,5 +1,4 @@
-//===- FindHead.h - The layer that makes the logits --------------*- C++
-//-*-===//
+//===- FindHead.h - The layer that makes the logits -------------*- C++ -*-===//
 //
 // Part of the Poplar project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,5 +1,4 @@
-//===- ModelSharding.cpp - What a device computes of shared units
-//-------------===//
+//===- ModelSharding.cpp - What a device computes of shared units ---------===//
 //
 // Part of the Poplar project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

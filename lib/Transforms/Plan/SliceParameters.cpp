@@ -1,5 +1,4 @@
-//===- SliceParameters.cpp - Parameters of devices that share units
-//-----------===//
+//===- SliceParameters.cpp - Parameters of sharers ------------------------===//
 //
 // Part of the Poplar project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

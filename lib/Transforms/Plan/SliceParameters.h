@@ -1,5 +1,4 @@
-//===- SliceParameters.h - Parameters of devices that share units
-//-------------===//
+//===- SliceParameters.h - Parameters of sharers ----------------*- C++ -*-===//
 //
 // Part of the Poplar project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -18,7 +18,7 @@
 #include "SliceParameters.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
-#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/MapVector.h"
 #include <set>
 
 namespace poplar {
@@ -220,6 +220,129 @@ static LogicalResult verifyWires(zero::PlanOp plan, WireFormat exact) {
   return success();
 }
 
+//===----------------------------------------------------------------------===//
+// Programs of a plan
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// A device type in a group, at a position among those that share units: its
+/// ranks run one program.
+using ProgramKey = std::tuple<Operation *, int64_t, int64_t>;
+
+struct ProgramUse {
+  cluster::RecomputePolicy recompute;
+  /// The first rank that runs the program.
+  zero::RankOp rank;
+};
+
+/// In the order of the ranks.
+using ProgramUses = llvm::MapVector<ProgramKey, ProgramUse>;
+
+} // namespace
+
+/// The programs that the ranks run; all ranks of one recompute the same.
+static FailureOr<ProgramUses> collectPrograms(zero::PlanOp plan,
+                                              SymbolTable &symbols) {
+  ProgramUses programs;
+  bool hasGroups = !plan.getGroups().empty();
+  for (auto [index, rank] : llvm::enumerate(plan.getRanks())) {
+    auto type = symbols.lookup<cluster::DeviceTypeOp>(rank.getDeviceType());
+    if (!type)
+      return rank.emitOpError("is on a device of type @")
+             << rank.getDeviceType() << ", which is not a cluster.device_type";
+    if (!symbols.lookup<cluster::NodeOp>(rank.getNode()))
+      return rank.emitOpError("is on node '")
+             << rank.getNode() << "', which is not a cluster.node";
+    ProgramKey key = {type, int64_t(rank.getGroup()),
+                      hasGroups ? plan.getPosition(index) : 0};
+    ProgramUse use = {rank.getRecompute().value_or(type.getRecompute()), rank};
+    auto [known, isNew] = programs.insert({key, use});
+    if (!isNew && known->second.recompute != use.recompute) {
+      InFlightDiagnostic diagnostic =
+          rank.emitOpError("recomputes otherwise than another rank of its type "
+                           "in the group, which runs the same program");
+      diagnostic.attachNote(known->second.rank.getLoc()) << "the other rank";
+      return diagnostic;
+    }
+  }
+  return programs;
+}
+
+/// Gives every bucket its groups, its stage and its bounds.
+static LogicalResult distributeBuckets(ModuleOp module, zero::PlanOp plan,
+                                       SymbolTable &symbols) {
+  for (auto bucket : module.getOps<zero::BucketOp>())
+    if (bucket.getBounds() || bucket.getGroups() || bucket.getStage())
+      return bucket.emitOpError("has bounds, groups or a stage of its own, "
+                                "which follow from the plan: who holds how "
+                                "much is the `state` of its ranks");
+  SmallVector<zero::GroupOp, 0> groups = plan.getGroups();
+  bool shares = llvm::any_of(groups, [](zero::GroupOp group) {
+    return group.getLargestTensorDegree() > 1;
+  });
+  if (shares && failed(verifySharers(plan, symbols)))
+    return failure();
+  if (!groups.empty() && failed(shares ? sliceParameters(module, plan)
+                                       : assignBuckets(module, plan)))
+    return failure();
+  return shardBuckets(module, plan);
+}
+
+static zero::ProgramInfo describeProgram(zero::PlanOp plan, ProgramKey key,
+                                         const ProgramUses &programs) {
+  auto [op, group, position] = key;
+  auto type = cast<cluster::DeviceTypeOp>(op);
+  zero::ProgramInfo info;
+  info.deviceType = type.getSymName().str();
+  info.target = type.getTarget().str();
+  info.precision = type.getPrecision();
+  info.recompute = programs.find(key)->second.recompute;
+  info.mixedRecompute =
+      llvm::any_of(programs, [&, group = group](const auto &other) {
+        return std::get<1>(other.first) == group &&
+               other.second.recompute != info.recompute;
+      });
+  SmallVector<zero::GroupOp, 0> groups = plan.getGroups();
+  info.stage = groups.empty() ? plan.getStage() : groups[group].getStage();
+  info.worldSize = plan.getRanks().size();
+  if (groups.empty())
+    return info;
+  info.group = group;
+  info.numGroups = groups.size();
+  info.numChunks = plan.getNumChunks();
+  info.parts = groups[group].getPartsOfRanks();
+  info.position = position;
+  if (info.sharesUnits())
+    info.sharersBandwidth = getSharersBandwidth(plan, group);
+  return info;
+}
+
+/// Moves the model, its buckets and the plan into a module for each program.
+static void cloneIntoPrograms(ModuleOp module, const ProgramUses &programs,
+                              ArrayRef<zero::ProgramInfo> infos) {
+  SmallVector<Operation *> shared;
+  for (Operation &op : *module.getBody())
+    if (isa<nn::ParameterOp, func::FuncOp, zero::BucketOp, zero::PlanOp>(op))
+      shared.push_back(&op);
+  Attribute model = module->getAttr(nn::kModelAttr);
+  for (const auto &[program, info] : llvm::zip_equal(programs, infos)) {
+    Location loc = std::get<0>(program.first)->getLoc();
+    OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
+    auto nested =
+        ModuleOp::create(builder, loc, info.getProgramName() + ".program");
+    if (model)
+      nested->setAttr(nn::kModelAttr, model);
+    builder.setInsertionPointToStart(nested.getBody());
+    info.create(builder, loc);
+    for (Operation *op : shared)
+      builder.clone(*op);
+  }
+  for (Operation *op : shared)
+    op->erase();
+  module->removeAttr(nn::kModelAttr);
+}
+
 void SpecializeDeviceTypesPass::runOnOperation() {
   ModuleOp module = getOperation();
   auto plans = module.getOps<zero::PlanOp>();
@@ -229,107 +352,20 @@ void SpecializeDeviceTypesPass::runOnOperation() {
   }
   zero::PlanOp plan = *plans.begin();
   SymbolTable symbols(module);
-  SmallVector<zero::GroupOp, 0> groups = plan.getGroups();
-  // A program for each type in each group, at each position among those that
-  // share units; and what it recomputes.
-  using Program = std::tuple<Operation *, int64_t, int64_t>;
-  DenseMap<Program, std::pair<RecomputePolicy, zero::RankOp>> policies;
-  llvm::SmallSetVector<Program, 4> used;
-  for (auto [index, rank] : llvm::enumerate(plan.getRanks())) {
-    auto type = symbols.lookup<cluster::DeviceTypeOp>(rank.getDeviceType());
-    if (!type) {
-      rank.emitOpError("is on a device of type @")
-          << rank.getDeviceType() << ", which is not a cluster.device_type";
-      return signalPassFailure();
-    }
-    if (!symbols.lookup<cluster::NodeOp>(rank.getNode())) {
-      rank.emitOpError("is on node '")
-          << rank.getNode() << "', which is not a cluster.node";
-      return signalPassFailure();
-    }
-    Program program = {type, int64_t(rank.getGroup()),
-                       groups.empty() ? 0 : plan.getPosition(index)};
-    RecomputePolicy recompute =
-        rank.getRecompute().value_or(type.getRecompute());
-    auto [known, isNew] = policies.insert({program, {recompute, rank}});
-    if (!isNew && known->second.first != recompute) {
-      InFlightDiagnostic diagnostic =
-          rank.emitOpError("recomputes otherwise than another rank of its type "
-                           "in the group, which runs the same program");
-      diagnostic.attachNote(known->second.second.getLoc()) << "the other rank";
-      return signalPassFailure();
-    }
-    used.insert(program);
-  }
+  FailureOr<ProgramUses> programs = collectPrograms(plan, symbols);
+  if (failed(programs) || failed(distributeBuckets(module, plan, symbols)))
+    return signalPassFailure();
 
-  for (auto bucket : module.getOps<zero::BucketOp>())
-    if (bucket.getBounds() || bucket.getGroups() || bucket.getStage()) {
-      bucket.emitOpError("has bounds, groups or a stage of its own, which "
-                         "follow from the plan: who holds how much is the "
-                         "`state` of its ranks");
-      return signalPassFailure();
-    }
-  bool shares = llvm::any_of(groups, [](zero::GroupOp group) {
-    return group.getLargestTensorDegree() > 1;
-  });
-  if (shares && failed(verifySharers(plan, symbols)))
-    return signalPassFailure();
-  if (!groups.empty() && failed(shares ? sliceParameters(module, plan)
-                                       : assignBuckets(module, plan)))
-    return signalPassFailure();
-  if (failed(shardBuckets(module, plan)))
-    return signalPassFailure();
-  SmallVector<Operation *> shared;
-  for (Operation &op : *module.getBody())
-    if (isa<nn::ParameterOp, func::FuncOp, zero::BucketOp, zero::PlanOp>(op))
-      shared.push_back(&op);
-  Attribute model = module->getAttr(nn::kModelAttr);
-  SmallVector<cluster::DeviceTypeOp> types;
-  SmallVector<zero::ProgramInfo, 0> programs;
-  for (auto [op, group, position] : used) {
-    auto type = cast<cluster::DeviceTypeOp>(op);
-    zero::ProgramInfo info;
-    info.deviceType = type.getSymName().str();
-    info.target = type.getTarget().str();
-    info.precision = type.getPrecision();
-    RecomputePolicy recompute = policies.lookup({op, group, position}).first;
-    info.recompute = recompute;
-    info.mixedRecompute = llvm::any_of(used, [&, group = group](Program other) {
-      return std::get<1>(other) == group &&
-             policies.lookup(other).first != recompute;
-    });
-    info.stage = groups.empty() ? plan.getStage() : groups[group].getStage();
-    info.worldSize = plan.getRanks().size();
-    if (!groups.empty()) {
-      info.group = group;
-      info.numGroups = groups.size();
-      info.numChunks = plan.getNumChunks();
-      info.parts = groups[group].getPartsOfRanks();
-      info.position = position;
-      if (info.sharesUnits())
-        info.sharersBandwidth = getSharersBandwidth(plan, group);
-    }
-    types.push_back(type);
-    programs.push_back(std::move(info));
-  }
-  WireFormat wire = getWire(programs);
+  SmallVector<zero::ProgramInfo, 0> infos;
+  for (const auto &program : *programs)
+    infos.push_back(describeProgram(plan, program.first, *programs));
+  WireFormat wire = getWire(infos);
   if (failed(verifyWires(plan, wire)))
     return signalPassFailure();
-  chooseMessages(programs);
-  for (auto [type, info] : llvm::zip_equal(types, programs)) {
-    OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
-    auto program = ModuleOp::create(builder, type.getLoc(),
-                                    info.getProgramName() + ".program");
+  chooseMessages(infos);
+  for (zero::ProgramInfo &info : infos) {
     info.wire = wire;
     takeWires(plan, info);
-    if (model)
-      program->setAttr(nn::kModelAttr, model);
-    builder.setInsertionPointToStart(program.getBody());
-    info.create(builder, type.getLoc());
-    for (Operation *op : shared)
-      builder.clone(*op);
   }
-  for (Operation *op : shared)
-    op->erase();
-  module->removeAttr(nn::kModelAttr);
+  cloneIntoPrograms(module, *programs, infos);
 }

@@ -1,5 +1,4 @@
-//===- ZeroShardUnits.cpp - A device's part of shared units
-//-------------------===//
+//===- ZeroShardUnits.cpp - A device's part of shared units ---------------===//
 //
 // Part of the Poplar project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

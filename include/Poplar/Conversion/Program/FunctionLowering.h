@@ -1,5 +1,4 @@
-//===- FunctionLowering.h - An exec.function in the llvm dialect -*- C++
-//-*-===//
+//===- FunctionLowering.h - An exec.function in LLVM ------------*- C++ -*-===//
 //
 // Part of the Poplar project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,5 +1,4 @@
-//===- NNTensorParallel.h - Units that devices share ------------- -*- C++
-//-*-===//
+//===- NNTensorParallel.h - Units that devices share ------------*- C++ -*-===//
 //
 // Part of the Poplar project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

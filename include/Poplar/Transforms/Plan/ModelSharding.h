@@ -1,5 +1,4 @@
-//===- ModelSharding.h - What a device computes of shared units
-//---------------===//
+//===- ModelSharding.h - A device's part of units ---------------*- C++ -*-===//
 //
 // Part of the Poplar project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
