@@ -32,6 +32,7 @@ import tempfile
 
 ROOT = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 sys.path.insert(0, os.path.join(ROOT, "test", "Integration", "Inputs"))
+sys.path.insert(0, os.path.join(ROOT, "scripts", "goldens"))
 
 import cuda_checks  # noqa: E402
 import jobs  # noqa: E402
@@ -247,9 +248,9 @@ class Maker:
         self.glibc = self.add_libraries()
         scripts = ("check-cuda.sh", "check_cuda.py", "check_cuda_torch.py", "start-ranks.py",
                    "cuda_checks.py", "cuda_libraries.py", "cuda_pair.py", "cuda_speed.py",
-                   "gpu_peaks.py")
+                   "gpu_peaks.py", "goldens/safetensors_reader.py")
         for name in scripts:
-            shutil.copy(os.path.join(ROOT, "scripts", name), self.path(name))
+            shutil.copy(os.path.join(ROOT, "scripts", name), self.path(os.path.basename(name)))
         shutil.copy(os.path.join(ROOT, "examples", "data", "corpus.txt"), self.path("corpus.txt"))
         shutil.copy(os.path.join(ROOT, "LICENSE"), self.path("LICENSE"))
 

@@ -16,12 +16,12 @@ import os
 import re
 import shutil
 import statistics
-import struct
 import subprocess
 import sys
 import threading
 
 import cuda_libraries
+import safetensors_reader
 from gpu_peaks import peak_flops
 
 WARMUP_STEPS = 3
@@ -343,16 +343,8 @@ def check_kernels(bundle, products):
 
 def read_norms(path):
     """2-norms of the f32 tensors of a safetensors file."""
-    with open(path, "rb") as file:
-        (size,) = struct.unpack("<Q", file.read(8))
-        header, data = json.loads(file.read(size)), file.read()
-    norms = {}
-    for name, tensor in header.items():
-        if name != "__metadata__":
-            begin, end = tensor["data_offsets"]
-            values = struct.unpack(f"<{(end - begin) // 4}f", data[begin:end])
-            norms[name] = math.sqrt(sum(x * x for x in values))
-    return norms
+    tensors, _ = safetensors_reader.read(path)
+    return {name: math.sqrt(sum(x * x for x in values)) for name, (_, values) in tensors.items()}
 
 
 def check_gradients(bundle):

@@ -32,7 +32,10 @@ static void parseNumber(const Spec &S, const std::string &Text, T &Result,
   if (Code != std::errc() || Stop != End || !Finite)
     fail(Place, "--", S.Name, " expects ",
          std::is_integral_v<T> ? "an integer" : "a number", ", not '", Text,
-         "'");
+         "'",
+         std::string_view(S.Name) == "warmup"
+             ? "; --warmup-ratio takes a part of the steps"
+             : "");
   if (static_cast<double>(Value) < S.Least)
     fail(Place, "--", S.Name, " must be at least ", S.Least, ", not ", Text);
   Result = Value;

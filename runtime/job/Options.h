@@ -60,7 +60,7 @@ struct Options {
   int64_t Steps = -1;
   double Epochs = -1, SaveMinutes = -1;
   int64_t Seed = 1, SaveEvery = -1, Keep = 2, LogEvery = 10;
-  int64_t EvalEvery = -1, EvalBatches = 20;
+  int64_t EvalEvery = -1, EvalBatches = -1;
   bool Resume = false, BigramBaseline = false;
   // Batch and machine. A micro-batch of 0 is chosen by the memory at hand, a
   // global batch of 0 by the plan.

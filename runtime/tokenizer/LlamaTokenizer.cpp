@@ -154,8 +154,8 @@ void LlamaWriter::add(Token T) {
   Tokens.push_back(std::move(T));
 }
 
-/// A token of a list replaces the flags that its role gave it, but not those
-/// that came with its id.
+/// A token of another role or of a list replaces the flags that its role gave
+/// it, but not those that came with its id.
 void LlamaWriter::addExtra(Token T) {
   for (Token &Other : Tokens)
     if (Other.Content == T.Content) {
@@ -238,7 +238,7 @@ void LlamaWriter::addNamed(const std::string &Key, const char *Default) {
   } else {
     T.Content = Default;
   }
-  add(std::move(T));
+  addExtra(std::move(T));
 }
 
 void LlamaWriter::addList(const Value &Source, const char *Key) {

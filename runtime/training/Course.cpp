@@ -33,7 +33,7 @@ static constexpr KindDefaults Kinds[] = {
     {"adapters", "fine-tuning of adapters", 2e-4, 0, 0, true}};
 
 /// Steps between validations of pre-training, and minutes between checkpoints.
-static constexpr int64_t EvalEvery = 100;
+static constexpr int64_t EvalEvery = 100, EvalBatches = 20;
 static constexpr double SaveMinutes = 30;
 /// Checkpoints and validations that a run has at most by epochs.
 static constexpr int64_t MostByEpoch = 10;
@@ -112,6 +112,7 @@ Options poplar::runtime::decideByData(Options O, RunKind Kind, int64_t Samples,
   decide(O.SaveMinutes, O.SaveEvery < 0 && !O.SkipSave ? SaveMinutes : 0);
   decide(O.SaveEvery, ByEpoch && !O.SkipSave ? Interval : 0);
   decide(O.EvalEvery, ByEpoch ? Interval : EvalEvery);
+  decide(O.EvalBatches, EvalBatches);
   return O;
 }
 
@@ -140,7 +141,7 @@ std::string poplar::runtime::describeCourse(const Options &Given,
                                             const Options &Decided,
                                             RunKind Kind, int64_t Samples,
                                             int64_t GlobalBatch,
-                                            bool Validates) {
+                                            int64_t Validated, int64_t Held) {
   std::ostringstream Text;
   Text.precision(4);
   Text << getDefaults(Kind).Title << ", ";
@@ -164,8 +165,12 @@ std::string poplar::runtime::describeCourse(const Options &Given,
     List.add("save-every", Given.SaveEvery, Decided.SaveEvery);
   if (Decided.SaveMinutes > 0)
     List.add("save-minutes", Given.SaveMinutes, Decided.SaveMinutes);
-  if (Validates)
+  if (Validated)
     List.add("eval-every", Given.EvalEvery, Decided.EvalEvery);
+  if (Validated < Held && Given.EvalBatches < 0 && Validated)
+    List.add("--eval-batches " + std::to_string(Decided.EvalBatches) +
+             ", which reads " + std::to_string(Validated) + " of " +
+             std::to_string(Held) + " samples");
   bool IsShared = Given.ValData.empty() && Given.DataIds.empty();
   if (IsShared && Decided.ValFraction > 0)
     List.add("val-fraction", Given.ValFraction, Decided.ValFraction);

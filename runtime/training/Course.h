@@ -56,10 +56,11 @@ Options decideByData(Options O, RunKind Kind, int64_t Samples,
                      int64_t GlobalBatch);
 
 /// A line that says what the run is, how long it is, and which options have
-/// their defaults. `Decided` are the options with both decided.
+/// their defaults. `Decided` are the options with both decided. A validation
+/// reads `Validated` of the `Held` samples that are held out.
 std::string describeCourse(const Options &Given, const Options &Decided,
                            RunKind Kind, int64_t Samples, int64_t GlobalBatch,
-                           bool Validates);
+                           int64_t Validated, int64_t Held);
 
 } // namespace poplar::runtime
 

@@ -523,7 +523,8 @@ void Trainer::run() {
     fail("give --resume or --init, not both");
   print("%s%s", Data.describe().c_str(),
         describeCourse(Given, O, Begun.Kind, Data.Train->size(), GlobalBatch,
-                       ValSamples > 0)
+                       ValSamples,
+                       Data.Validation ? Data.Validation->size() : 0)
             .c_str());
   if (O.Resume && Latest.empty())
     print("'%s' has no checkpoint yet: starting\n", O.Out.c_str());

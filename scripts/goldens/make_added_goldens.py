@@ -66,6 +66,8 @@ def make_cases(size):
     yield base, {"special_tokens_map.json": {"bos_token": own, "eos_token": "</s>"}}
     yield {**base, "added_tokens_decoder": flags, "additional_special_tokens": ["<|im_end|>", "user"]}, {}
     yield {"tokenizer_class": "LlamaTokenizer", "bos_token": "<s>", "eos_token": "</s>"}, {}
+    # Of two roles, the flags are those of the later one.
+    yield base, {"special_tokens_map.json": {"unk_token": own, "pad_token": token("</s>", lstrip=True)}}
 
 
 def main():

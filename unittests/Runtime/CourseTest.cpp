@@ -28,7 +28,8 @@ TEST(Course, EpochsAreThoseOfTransformersUpToTheirSmallerSteps) {
     for (int64_t Batch : {1, 8, 64})
       for (double Epochs : {0.0, 0.5, 1.0, 2.5, 3.0, 10.0}) {
         int64_t Steps = countSteps(Epochs, Samples, Batch);
-        // transformers' Trainer: an epoch ends with what is left, in a step of its own.
+        // transformers' Trainer: an epoch ends with what is left, in a step of
+        // its own.
         double PerEpoch = std::ceil(double(Samples) / double(Batch)),
                Theirs = std::ceil(Epochs * PerEpoch);
         if (Samples % Batch == 0) {
@@ -122,6 +123,22 @@ protected:
   TempDir Dir;
   std::string Data;
 };
+
+TEST_F(CourseRun, TellsThatAValidationReadsAPart) {
+  const char *Part = ", --eval-batches 20, which reads 160 of 562 samples\n";
+  // Half of 18000 tokens.
+  writeFile(Data, makeText(18000));
+  std::vector<std::string> Options = {"--steps", "1", "--val-fraction", "0.5"};
+  Result R = train("run", Options);
+  ASSERT_EQ(R.Status, 0) << R.Err;
+  EXPECT_NE(R.Out.find(Part), std::string::npos) << R.Out;
+  // Whoever gives the option knows, and a whole validation reads all.
+  for (const char *Batches : {"20", "1000"}) {
+    Options.insert(Options.end(), {"--eval-batches", Batches});
+    R = train("given" + std::string(Batches), Options);
+    EXPECT_EQ(R.Out.find("which reads"), std::string::npos) << R.Out;
+  }
+}
 
 TEST_F(CourseRun, TrainsForEpochs) {
   // 1800 tokens are 112 samples of 16, without the last target.

@@ -12,24 +12,22 @@ EMBEDDING to its weights: as they are, rounded to bf16, or with one of them
 changed."""
 
 import array
-import json
 import os
+import pathlib
 import shutil
 import struct
 import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "scripts" / "goldens"))
+import safetensors_reader  # noqa: E402
 
 
 def main():
     source, target, embedding, how = sys.argv[1:]
     shutil.copytree(source, target)
     path = os.path.join(target, "model.safetensors")
-    with open(path, "rb") as file:
-        content = file.read()
-    (size,) = struct.unpack("<Q", content[:8])
-    header, data = json.loads(content[8 : 8 + size]), content[8 + size :]
-    entry = header[embedding]
-    begin, end = entry["data_offsets"]
-    head, dtype = data[begin:end], entry["dtype"]
+    tensors, _ = safetensors_reader.read_bytes(path)
+    dtype, shape, head = tensors[embedding]
     if how == "other":
         head = head[:-4] + struct.pack("<f", 0.25)
     elif how == "bf16":
@@ -37,11 +35,7 @@ def main():
         words = array.array("I", head)
         head = array.array("H", ((w + 0x7FFF + (w >> 16 & 1)) >> 16 for w in words)).tobytes()
         dtype = "BF16"
-    offsets = [len(data), len(data) + len(head)]
-    header["lm_head.weight"] = {"dtype": dtype, "shape": entry["shape"], "data_offsets": offsets}
-    text = json.dumps(header).encode()
-    with open(path, "wb") as file:
-        file.write(struct.pack("<Q", len(text)) + text + data + head)
+    safetensors_reader.write(path, {**tensors, "lm_head.weight": (dtype, shape, head)})
 
 
 main()

@@ -17,6 +17,9 @@ import shutil
 import struct
 import sys
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "scripts" / "goldens"))
+import safetensors_reader  # noqa: E402
+
 NAMES = {"F64": "float64", "F32": "float32", "BF16": "bfloat16", "F16": "float16"}
 
 
@@ -45,17 +48,12 @@ def main():
             shutil.copy(path, target)
     config = json.loads((source / "config.json").read_text())
     (target / "config.json").write_text(json.dumps({**config, "dtype": NAMES[form]}))
-    content = (source / "model.safetensors").read_bytes()
-    (size,) = struct.unpack("<Q", content[:8])
-    header, data = json.loads(content[8 : 8 + size]), content[8 + size :]
-    header.pop("__metadata__", None)
-    described, converted = {}, b""
-    for name, entry in sorted(header.items()):
-        begin = len(converted)
-        converted += encode(form, decode(entry["dtype"], data[slice(*entry["data_offsets"])]))
-        described[name] = {"dtype": form, "shape": entry["shape"], "data_offsets": [begin, len(converted)]}
-    text = json.dumps(described).encode()
-    (target / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + converted)
+    tensors, _ = safetensors_reader.read_bytes(source / "model.safetensors")
+    converted = {
+        name: (form, shape, encode(form, decode(dtype, data)))
+        for name, (dtype, shape, data) in sorted(tensors.items())
+    }
+    safetensors_reader.write(target / "model.safetensors", converted)
 
 
 main()

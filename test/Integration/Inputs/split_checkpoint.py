@@ -13,8 +13,10 @@ parts that transformers writes."""
 import json
 import pathlib
 import shutil
-import struct
 import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "scripts" / "goldens"))
+import safetensors_reader  # noqa: E402
 
 
 def main():
@@ -23,24 +25,15 @@ def main():
     for path in source.iterdir():
         if path.is_file() and path.name != "model.safetensors":
             shutil.copy(path, target)
-    content = (source / "model.safetensors").read_bytes()
-    (size,) = struct.unpack("<Q", content[:8])
-    header, data = json.loads(content[8 : 8 + size]), content[8 + size :]
-    header.pop("__metadata__", None)
+    tensors, _ = safetensors_reader.read_bytes(source / "model.safetensors")
     parts, weight_map = [{}, {}], {}
-    for number, (name, entry) in enumerate(sorted(header.items())):
-        parts[number % 2][name] = entry
+    for number, name in enumerate(sorted(tensors)):
+        parts[number % 2][name] = tensors[name]
         weight_map[name] = f"model-{number % 2 + 1:05}-of-00002.safetensors"
     for number, part in enumerate(parts):
-        described, bytes_of_part = {}, b""
-        for name, entry in part.items():
-            begin, end = entry["data_offsets"]
-            described[name] = {**entry, "data_offsets": [len(bytes_of_part), len(bytes_of_part) + end - begin]}
-            bytes_of_part += data[begin:end]
-        text = json.dumps(described).encode()
-        path = target / f"model-{number + 1:05}-of-00002.safetensors"
-        path.write_bytes(struct.pack("<Q", len(text)) + text + bytes_of_part)
-    index = {"metadata": {"total_size": len(data)}, "weight_map": weight_map}
+        safetensors_reader.write(target / f"model-{number + 1:05}-of-00002.safetensors", part)
+    total = sum(len(data) for _, _, data in tensors.values())
+    index = {"metadata": {"total_size": total}, "weight_map": weight_map}
     (target / "model.safetensors.index.json").write_text(json.dumps(index))
 
 
