@@ -218,6 +218,8 @@ def draw(root=source.ROOT):
         for name, item in passes.items()
         if f"create{name}" in added and f"create{name}" not in spine
     ]
+    # What is read is checked first.
+    planning.sort(key=lambda flag: flag != "nn-verify-config")
     unused = [
         item.flag for name, item in passes.items() if f"create{name}" not in added
     ]

@@ -23,6 +23,7 @@
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinOps.h"
 #include <algorithm>
+#include <limits>
 
 namespace poplar {
 #define GEN_PASS_DEF_HETEROALLOCATE
@@ -49,6 +50,7 @@ private:
   /// Of an option that is `auto` or `off`.
   LogicalResult readSwitch(StringRef name, StringRef value, StringRef off,
                            bool &isOn);
+  std::optional<std::pair<int, std::string>> findClosestStage() const;
   void refuse(const PlanSearchResult &result, const BatchPolicy &algorithm);
   void setRecompute(const PlanCandidate &plan);
   /// Of the estimates among the profiles that a plan rests on, the largest
@@ -108,18 +110,84 @@ LogicalResult HeteroAllocatePass::readChoices() {
   return success();
 }
 
-/// Says of the last stage, which needs the least memory, what is in the way,
-/// and what would help, in the message itself: `poplar plan` prints no notes.
+/// Bytes that the device which comes closest lacks to hold a sample in a job of
+/// all devices. None where a device holds one, or where memory is not what is
+/// lacking.
+static std::optional<int64_t> findShortage(ClusterView cluster,
+                                           const ModelFacts &model, int stage,
+                                           int64_t globalBatch) {
+  std::vector<int64_t> memory;
+  for (DeviceType &type : cluster.types) {
+    memory.push_back(type.memory);
+    type.memory = int64_t(1) << 42;
+  }
+  std::vector<double> state;
+  std::string error;
+  std::optional<BatchProblem> problem = poseProblem(
+      cluster, model, stage, Sharding::Equal, globalBatch, state, error);
+  if (!problem)
+    return std::nullopt;
+  std::optional<int64_t> least;
+  for (const BatchProblem::DeviceType &type : problem->types) {
+    if (type.count == 0)
+      continue;
+    int64_t bytes = type.fixedBytes + type.bytesPerSample -
+                    memory[*cluster.findType(type.name)];
+    least = std::min(bytes, least.value_or(bytes));
+  }
+  return least && *least > 0 ? least : std::nullopt;
+}
+
+/// The stage, and what it says, whose job of all devices lacks the least
+/// memory: a lower stage, which gathers nothing, may lack less than a higher
+/// one.
+std::optional<std::pair<int, std::string>>
+HeteroAllocatePass::findClosestStage() const {
+  std::optional<std::pair<int, std::string>> closest;
+  // Not of all devices.
+  if (StringRef(policy).starts_with("homogeneous:"))
+    return closest;
+  int64_t least = std::numeric_limits<int64_t>::max();
+  for (int stage : choices.stages)
+    for (StringRef recompute : recomputePolicies) {
+      ClusterView view = cluster;
+      for (auto [index, type] : llvm::enumerate(view.types))
+        if (choices.chooseRecompute &&
+            llvm::is_contained(
+                getProfiledRecompute(cluster, model, int(index), stage),
+                recompute))
+          type.recompute = recompute.str();
+      // Of equals, the last stage.
+      std::optional<int64_t> bytes =
+          findShortage(view, model, stage, choices.globalBatch);
+      if (!bytes || *bytes > least ||
+          (*bytes == least && stage <= closest->first))
+        continue;
+      least = *bytes;
+      std::vector<double> state;
+      std::string error;
+      poseProblem(view, model, stage, Sharding::Equal, choices.globalBatch,
+                  state, error);
+      closest = {stage, error};
+    }
+  return closest;
+}
+
+/// Says of the stage that lacks the least memory, or else the last one, what is
+/// in the way, and what would help, in the message itself: `poplar plan` prints
+/// no notes.
 void HeteroAllocatePass::refuse(const PlanSearchResult &result,
                                 const BatchPolicy &algorithm) {
   const PlanOutcome *last = nullptr;
   for (const PlanOutcome &outcome : result.outcomes)
     if (!last || outcome.stage > last->stage)
       last = &outcome;
+  auto [closest, reason] =
+      findClosestStage().value_or(std::pair(last->stage, last->error));
   InFlightDiagnostic diagnostic =
       getOperation().emitError("has no plan in ")
       << (choices.stages.size() > 1 ? "any stage; in " : "") << "stage "
-      << last->stage << ": " << last->error;
+      << closest << ": " << reason;
   std::vector<std::string> remedies =
       findModelRemedies(getOperation(), cluster, model, algorithm, choices,
                         /*triesPipelines=*/simulate && policy == "exact");
@@ -132,7 +200,7 @@ void HeteroAllocatePass::refuse(const PlanSearchResult &result,
   }
   int noted = -1;
   for (const PlanOutcome &outcome : result.outcomes)
-    if (outcome.stage != last->stage && outcome.stage != noted) {
+    if (outcome.stage != closest && outcome.stage != noted) {
       noted = outcome.stage;
       diagnostic.attachNote()
           << "in stage " << outcome.stage << ": " << outcome.error;

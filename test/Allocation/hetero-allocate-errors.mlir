@@ -55,13 +55,13 @@ module {
 
 // -----
 
-// A message of one line, with the stage that takes the least memory; what is in
+// A message of one line, with the stage that lacks the least memory; what is in
 // the way of the others is noted.
 
-// expected-error @below {{has no plan in any stage; in stage 3: device type 'card' has no profile of this model}}
+// expected-error @below {{has no plan in any stage; in stage 1: no device has memory for a single sample; 'card' comes closest}}
 // expected-note @below {{in stage 0: types[0] 'card': needs 31000 bytes at its largest micro-batch (0), but has 30000 bytes}}
-// expected-note @below {{in stage 1: no device has memory for a single sample}}
 // expected-note @below {{in stage 2: device type 'card' has no profile of this model}}
+// expected-note @below {{in stage 3: device type 'card' has no profile of this model}}
 module {
   nn.parameter @w : tensor<1000xf32> ones
   cluster.device_type @card target "host" memory 30000 precision f32
