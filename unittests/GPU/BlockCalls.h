@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What a compiled kernel calls of BlockEmulator.h. Every translated kernel includes
-// this header, so it includes little itself.
+// What a compiled kernel calls of BlockEmulator.h. Every translated kernel
+// includes this header, so it includes little itself.
 //
 //===----------------------------------------------------------------------===//
 

@@ -24,8 +24,9 @@ namespace {
 
 constexpr size_t stackBytes = 64 << 10;
 
-/// Where a jump goes to, as the compiler's own functions for that keep it: threads
-/// wait millions of times, and those of the library take several times as long.
+/// Where a jump goes to, as the compiler's own functions for that keep it:
+/// threads wait millions of times, and those of the library take several times
+/// as long.
 using Place = void *[5];
 
 /// A stack of its own, on which kernels run one after the other. It is started
@@ -64,8 +65,8 @@ struct Thread {
   int32_t line = 0;
   /// The thread's number in its block, and its subgroup and place there.
   int32_t number = 0, subgroup = 0, lane = 0;
-  /// Groups of copies, in order, and the one that is not ended yet. Every thread of
-  /// every block begins with none, so nothing is allocated for that.
+  /// Groups of copies, in order, and the one that is not ended yet. Every
+  /// thread of every block begins with none, so nothing is allocated for that.
   std::vector<std::vector<Copy>> groups;
   std::vector<Copy> group;
 };

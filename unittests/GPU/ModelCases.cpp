@@ -25,8 +25,8 @@ std::string poplar::gputest::writeModelCases(const std::string &model,
   MLIRContext context(MLIRContext::Threading::DISABLED);
   std::string error;
   ImportOptions import;
-  // What a kernel does with its rows shows in few of them; those of wide models take
-  // long on an emulated GPU.
+  // What a kernel does with its rows shows in few of them; those of wide models
+  // take long on an emulated GPU.
   import.seqLen = StringRef(model).starts_with("tiny-") ? 24 : 8;
   OwningOpRef<ModuleOp> module = importModel(
       StringRef(model).ends_with(".json")

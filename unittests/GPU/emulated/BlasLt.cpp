@@ -324,9 +324,9 @@ Status cublasLtMatmulAlgoConfigGetAttribute(const Algorithm *, int attribute,
   *written = bytes;
   return 0;
 }
-/// Nobody else may have something in the scratch of a product: the first one that
-/// writes to `out` overwrites all of it. Later ones, of which a run has thousands,
-/// overwrite a line of each page, another one each time.
+/// Nobody else may have something in the scratch of a product: the first one
+/// that writes to `out` overwrites all of it. Later ones, of which a run has
+/// thousands, overwrite a line of each page, another one each time.
 static void overwriteScratch(uint64_t address, size_t bytes, uint64_t out) {
   constexpr size_t page = 4096, line = 64;
   static std::set<std::array<uint64_t, 3>> known;

@@ -58,8 +58,7 @@ std::string readFile(const fs::path &path) {
 /// What the source of every kernel includes, and what -march=native means here.
 std::string describeSurroundings() {
   std::string text = std::string(POPLAR_EMULATED_COMPILER) + flags;
-  for (const char *name :
-       {"/Prelude.h", "/Accesses.h", "/../BlockCalls.h"})
+  for (const char *name : {"/Prelude.h", "/Accesses.h", "/../BlockCalls.h"})
     text += readFile(std::string(POPLAR_EMULATED_INCLUDE) + name);
   std::istringstream processor(readFile("/proc/cpuinfo"));
   for (std::string line; std::getline(processor, line) && !line.empty();)
@@ -98,7 +97,8 @@ public:
   /// Compiles what has no object yet, of sources by key. A source without one
   /// afterwards cannot be compiled.
   void compile(const std::map<std::string, std::string> &sources) {
-    // All processes lock in the order of keys, so none waits for one that waits.
+    // All processes lock in the order of keys, so none waits for one that
+    // waits.
     std::deque<FileLock> locks;
     std::map<std::string, std::string> batch;
     size_t bytes = 0;

@@ -7,9 +7,10 @@
 //===----------------------------------------------------------------------===//
 //
 // Compiles what kernels became in C++. Objects are kept in the directory that
-// POPLAR_EMULATED_CACHE names, by the source of each kernel: programs, tests and
-// processes that have a kernel in common compile it once. Kernels of one program
-// that are not there yet are compiled together, which takes half as long.
+// POPLAR_EMULATED_CACHE names, by the source of each kernel: programs, tests
+// and processes that have a kernel in common compile it once. Kernels of one
+// program that are not there yet are compiled together, which takes half as
+// long.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,8 +22,8 @@
 
 namespace poplar::emulated {
 
-/// One function per kernel, null if the compiler fails. Tables of the kernels are
-/// part of the GPU's memory afterwards.
+/// One function per kernel, null if the compiler fails. Tables of the kernels
+/// are part of the GPU's memory afterwards.
 std::vector<gputest::Kernel>
 compileKernels(const std::vector<PTXKernel> &kernels);
 

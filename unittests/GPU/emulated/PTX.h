@@ -51,9 +51,9 @@ struct PTXKernel {
   std::vector<PTXSite> sites;
   /// The least that one of these accesses at a time.
   uint64_t granuleBytes = 16;
-  /// C++ for after Prelude.h: a function poplarKernel, and an array poplarTables
-  /// of the tables in global memory that the kernel reads. Kernels that differ in
-  /// their names alone have the same source.
+  /// C++ for after Prelude.h: a function poplarKernel, and an array
+  /// poplarTables of the tables in global memory that the kernel reads. Kernels
+  /// that differ in their names alone have the same source.
   std::string source;
 };
 

@@ -8,8 +8,8 @@
 //
 // Registers hold bits; an instruction looks at them as its types say.
 //
-// Kernels have thousands of instructions: a function of more than a few statements
-// is not inlined, which halves the time that the compiler takes.
+// Kernels have thousands of instructions: a function of more than a few
+// statements is not inlined, which halves the time that the compiler takes.
 //
 //===----------------------------------------------------------------------===//
 
@@ -70,8 +70,8 @@ POPLAR_CALLED float toFloat(f16 x) {
     return bits<float>(uint32_t(x.data & 0x8000) << 16 |
                        uint32_t(exponent + 112) << 23 |
                        uint32_t(fraction) << 13);
-  float size = exponent ? (fraction ? NAN : INFINITY)
-                        : std::ldexp(float(fraction), -24);
+  float size =
+      exponent ? (fraction ? NAN : INFINITY) : std::ldexp(float(fraction), -24);
   return std::copysign(size, x.data & 0x8000 ? -1.0f : 1.0f);
 }
 
@@ -91,8 +91,8 @@ template <> POPLAR_CALLED f16 fromFloat<f16>(float x) {
     return {0x7FFF};
   if (size >= 65520)
     return {uint16_t(sign | 0x7C00)};
-  // Below the least normal number, in steps of 2^-24; the default mode of rounding
-  // is nearest, ties to even.
+  // Below the least normal number, in steps of 2^-24; the default mode of
+  // rounding is nearest, ties to even.
   if (size < 0x1p-14f)
     return {uint16_t(sign | uint32_t(std::nearbyint(std::ldexp(size, 24))))};
   // A carry goes to the exponent by itself.
@@ -193,8 +193,8 @@ POPLAR_CALLED uint32_t permute(uint32_t a, uint32_t b, uint32_t selector) {
 }
 
 /// shfl.sync: mode 'b' for bfly, 'i' for idx, 'u' for up, 'd' for down.
-POPLAR_CALLED uint32_t shuffle(char mode, uint32_t value, uint32_t by, uint32_t c,
-                        uint32_t members, bool &valid) {
+POPLAR_CALLED uint32_t shuffle(char mode, uint32_t value, uint32_t by,
+                               uint32_t c, uint32_t members, bool &valid) {
   int32_t lane = poplar_test_lane();
   int32_t step = by & 31, limit = c & 31, mask = c >> 8 & 31;
   int32_t last = (lane & mask) | (limit & ~mask), source;
@@ -230,7 +230,7 @@ POPLAR_CALLED uint32_t ballot(bool value) {
 
 /// The GPU's memory: what is accessed has to be there, and aligned as a whole.
 POPLAR_CALLED char *global(uint64_t address, int64_t bytes, AccessKind kind,
-                    int32_t site) {
+                           int32_t site) {
   static thread_local uint64_t begin = 0, end = 0;
   if (address % uint64_t(bytes) != 0)
     poplar_emulated_fault(address, bytes, "global");
@@ -244,7 +244,7 @@ POPLAR_CALLED char *global(uint64_t address, int64_t bytes, AccessKind kind,
 /// That of a block or a thread: an address of the host. `space` has `size`
 /// bytes from `start` on.
 POPLAR_CALLED char *inside(uint64_t address, int64_t bytes, const char *start,
-                    int64_t size, const char *space) {
+                           int64_t size, const char *space) {
   uint64_t first = reinterpret_cast<uint64_t>(start);
   if (address < first || address + uint64_t(bytes) > first + uint64_t(size) ||
       address % uint64_t(bytes) != 0)
@@ -252,7 +252,7 @@ POPLAR_CALLED char *inside(uint64_t address, int64_t bytes, const char *start,
   return reinterpret_cast<char *>(address);
 }
 POPLAR_CALLED char *shared(uint64_t address, int64_t size, int64_t bytes,
-                    AccessKind kind, int32_t site) {
+                           AccessKind kind, int32_t site) {
   char *place = inside(address, bytes, poplar_test_shared(), size, "shared");
   if (poplar_emulated_watches && kind != AccessKind::Address)
     poplar_emulated_access(place, bytes, kind, true, site);
@@ -266,8 +266,8 @@ template <typename T> inline float half(uint64_t pair, int which) {
 /// d = a b + c, of which every lane has its parts (PTX ISA 8.7, "Matrix
 /// fragments for mma.m16n8k16"); sums in f64, rounded once.
 template <typename T>
-POPLAR_CALLED void multiplyMatrices(const uint64_t (&own)[6], const float (&c)[4],
-                             float (&d)[4]) {
+POPLAR_CALLED void multiplyMatrices(const uint64_t (&own)[6],
+                                    const float (&c)[4], float (&d)[4]) {
   const uint64_t *all = poplar_test_gather(own, 6);
   int lane = poplar_test_lane(), group = lane / 4, column = lane % 4 * 2;
   for (int i = 0; i < 4; ++i) {
@@ -284,8 +284,8 @@ POPLAR_CALLED void multiplyMatrices(const uint64_t (&own)[6], const float (&c)[4
 }
 /// ldmatrix.m8n8.x4 of elements of 16 bits: lanes 8 i to 8 i + 7 name the rows
 /// of matrix i, of which every lane gets two elements.
-POPLAR_CALLED void loadMatrices(const char *row, bool transposed, uint32_t (&parts)[4],
-                         int32_t site) {
+POPLAR_CALLED void loadMatrices(const char *row, bool transposed,
+                                uint32_t (&parts)[4], int32_t site) {
   const uint64_t own = reinterpret_cast<uint64_t>(row);
   const uint64_t *rows = poplar_test_gather(&own, 1);
   int lane = poplar_test_lane(), group = lane / 4, column = lane % 4 * 2;

@@ -41,8 +41,8 @@ struct Granule {
 
 constexpr uint64_t kPageBytes = 4096;
 
-/// The granules of an address space, by page. Kernels go through several buffers at
-/// a time, so that the last pages found are kept at hand.
+/// The granules of an address space, by page. Kernels go through several
+/// buffers at a time, so that the last pages found are kept at hand.
 class Shadow {
 public:
   Granule &at(uint64_t address, uint64_t granuleBytes) {
