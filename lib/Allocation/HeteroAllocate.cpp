@@ -149,14 +149,14 @@ HeteroAllocatePass::findClosestStage() const {
     return closest;
   int64_t least = std::numeric_limits<int64_t>::max();
   for (int stage : choices.stages)
-    for (StringRef recompute : recomputePolicies) {
+    for (RecomputePolicy recompute : listWords<RecomputePolicy>()) {
       ClusterView view = cluster;
       for (auto [index, type] : llvm::enumerate(view.types))
         if (choices.chooseRecompute &&
             llvm::is_contained(
                 getProfiledRecompute(cluster, model, int(index), stage),
                 recompute))
-          type.recompute = recompute.str();
+          type.recompute = recompute;
       // Of equals, the last stage.
       std::optional<int64_t> bytes =
           findShortage(view, model, stage, choices.globalBatch);

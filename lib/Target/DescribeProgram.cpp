@@ -23,7 +23,6 @@
 #include "Poplar/Target/Passes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/xxhash.h"
 
 namespace poplar {
@@ -186,12 +185,18 @@ private:
 //===----------------------------------------------------------------------===//
 
 /// PoplarType or PoplarWire of a format on the wire.
-static int64_t getWireType(StringRef wire) {
-  return llvm::StringSwitch<int64_t>(wire)
-      .Case("i8", POPLAR_I8)
-      .Case("bf16", POPLAR_BF16)
-      .Case("f16", POPLAR_F16)
-      .Default(POPLAR_F32);
+static int64_t getWireType(WireFormat wire) {
+  switch (wire) {
+  case WireFormat::F32:
+    return POPLAR_F32;
+  case WireFormat::BF16:
+    return POPLAR_BF16;
+  case WireFormat::F16:
+    return POPLAR_F16;
+  case WireFormat::I8:
+    return POPLAR_I8;
+  }
+  llvm_unreachable("unknown format");
 }
 
 /// Fewer than the vocabulary where ranks share units.
@@ -510,7 +515,7 @@ RecordAttr ProgramDescriber::describeBucket(exec::CopiesOp copies,
     for (auto [index, rank] : llvm::enumerate(plan.getRanks()))
       if (bucket.isUsedBy(rank.getGroup(), plan.getPosition(index)))
         holders.push_back(index);
-  if (info.gradientWire != "f32" && !bucket.getFrozen() && plan)
+  if (info.gradientWire != WireFormat::F32 && !bucket.getFrozen() && plan)
     for (size_t rank = 0; rank < plan.getRanks().size(); ++rank)
       residuals.push_back(zero::countResidual(plan, info, bucket, rank));
   auto offsetOf = [](std::optional<uint64_t> place) {
@@ -638,9 +643,9 @@ RecordAttr ProgramDescriber::run() {
       .set("version", int64_t(POPLAR_ABI_VERSION))
       .set("model", describeModel())
       .setText("device_type", type)
-      .setText("precision", info.precision == "tf32"
-                                ? StringRef(info.precision)
-                                : StringRef(options.precision))
+      .setText("precision", toString(info.precision == NumberFormat::TF32
+                                         ? info.precision
+                                         : options.precision))
       .setText("isa", options.isa)
       .setText("instructions",
                listInstructions(info.target, options.cpu, options.chip))

@@ -9,6 +9,7 @@
 #ifndef POPLAR_TARGET_PASSES_H
 #define POPLAR_TARGET_PASSES_H
 
+#include "Poplar/Support/WordOptions.h"
 #include "mlir/Pass/Pass.h"
 
 namespace poplar {

@@ -19,7 +19,8 @@ def DescribeProgram : Pass<"describe-program", "::mlir::ModuleOp"> {
     the executable are made from it alone.
   }];
   let options = [
-    Option<"precision", "precision", "std::string", "\"f32\"",
+    Option<"precision", "precision", "::poplar::NumberFormat",
+           "::poplar::NumberFormat::F32",
            "f32, bf16 or f16: what activations are kept in">,
     Option<"cpu", "cpu", "std::string", "\"native\"",
            "LLVM's name of the CPU that code is generated for">,

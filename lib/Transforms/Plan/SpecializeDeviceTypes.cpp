@@ -231,7 +231,7 @@ namespace {
 using ProgramKey = std::tuple<Operation *, int64_t, int64_t>;
 
 struct ProgramUse {
-  cluster::RecomputePolicy recompute;
+  RecomputePolicy recompute;
   /// The first rank that runs the program.
   zero::RankOp rank;
 };
