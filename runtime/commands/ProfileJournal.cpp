@@ -39,6 +39,9 @@ void ProfileJournal::read(const std::string &Text) {
   if (!std::getline(Lines, Line) || Line != Identity)
     fail("'", Path, "' is of other measurements (", Line, ") than these (",
          Identity, "); delete it to begin anew");
+  // Lines that are missing are measured again; half a number would be another.
+  if (Text.back() != '\n')
+    fail("'", Path, "' is cut within a line; delete it to begin anew");
   for (int Number = 3; std::getline(Lines, Line); ++Number) {
     size_t Colon = Line.rfind(':');
     std::vector<double> Seconds;
