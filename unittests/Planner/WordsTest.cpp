@@ -1,4 +1,4 @@
-//===- WordsTest.cpp ------------------------------------------------------===//
+//===- WordsTest.cpp - Words that are types -------------------------------===//
 //
 // Part of the Poplar project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
