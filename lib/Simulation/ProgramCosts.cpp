@@ -213,7 +213,7 @@ void Counter::addKernel(exec::DispatchOp call) {
         static_cast<double>(size.bytes);
   };
   for (BlockArgument argument : kernel.getBody().getArguments()) {
-    // Of a table, a row per token is read: as much as is written.
+    // From a table, a row per token is read: as much as is written.
     bool isTable = llvm::all_of(argument.getUsers(), [](Operation *user) {
       return isa<tensor::ExtractOp>(user);
     });

@@ -42,7 +42,7 @@ struct Arguments {
   bool hypothetical = false;
   /// 0 where they are not given.
   int tensorDegree = 0, chunks = 0;
-  /// Of pipeline stages that the user describes.
+  /// Pipeline stages that the user describes.
   ZeroPlanStagesOptions pipeline;
   HeteroAllocateOptions allocation;
   BuildOptions build;

@@ -266,8 +266,8 @@ LogicalResult ModelVerifier::verifyCalls(func::FuncOp model) {
 LogicalResult ModelVerifier::verify() {
   if (failed(verifyKeys()) || failed(verifyConfig()))
     return failure();
-  // Of a model that is cut, divided or differentiated the facts are the
-  // whole's.
+  // In a model that is cut, divided or differentiated, the facts are those of
+  // the whole.
   if (llvm::any_of(module.getOps<ParameterOp>(), [](ParameterOp parameter) {
         return parameter.getSliceAttr() != nullptr;
       }))

@@ -67,7 +67,7 @@ LogicalResult ZeroDialect::verifyOperationAttribute(Operation *op,
   return success();
 }
 
-/// Of arguments and results of a turn.
+/// Verifies attributes of arguments and results of a turn.
 static LogicalResult verifyTurnValue(Operation *op, NamedAttribute attribute,
                                      ArrayRef<StringRef> places) {
   if (attribute.getName() == kResidualAttr) {
@@ -238,7 +238,7 @@ int64_t ProgramInfo::getOwnChunk(MessageKind kind, bool sends,
   bool isOtherBehind = (kind == MessageKind::Activation) == sends;
   int64_t place =
       otherChunk * numGroups + otherGroup + (isOtherBehind ? -1 : 1);
-  // Of a message that goes nowhere, which --zero-verify-stages tells of.
+  // A message that goes nowhere is reported by --zero-verify-stages.
   return std::clamp<int64_t>(place / numGroups, 0, numChunks - 1);
 }
 

@@ -112,7 +112,7 @@ void NNQuantizeFrozenPass::runOnOperation() {
     return signalPassFailure();
   }
 
-  // Of a part of a weight, the type does not tell how the whole was rounded.
+  // The type of a part of a weight does not tell how the whole was rounded.
   NamedAttrList facts(module->getAttrOfType<DictionaryAttr>(nn::kModelAttr));
   facts.set("frozen_format", StringAttr::get(&getContext(), format));
   module->setAttr(nn::kModelAttr, facts.getDictionary(&getContext()));
