@@ -172,7 +172,7 @@ public:
   double getNumElements() const { return numElements; }
 
   mlir::OwningOpRef<mlir::ModuleOp> finish(mlir::Value loss,
-                                           mlir::DictionaryAttr description);
+                                           const nn::Model &facts);
 
 private:
   mlir::Value getParameter(const Unit::Parameter &parameter,

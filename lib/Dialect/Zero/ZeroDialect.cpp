@@ -329,9 +329,7 @@ FailureOr<BucketLayout> BucketLayout::get(BucketOp bucket,
 //===----------------------------------------------------------------------===//
 
 bool zero::hasInt8States(ModuleOp module) {
-  auto facts = module->getAttrOfType<DictionaryAttr>(nn::kModelAttr);
-  auto states = facts ? facts.getAs<BoolAttr>("int8_states") : BoolAttr();
-  return states && states.getValue();
+  return nn::Model::of(module).getInt8States().value_or(false);
 }
 
 bool zero::hasInt8States(nn::ParameterOp parameter) {
