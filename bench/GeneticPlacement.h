@@ -37,7 +37,7 @@ GeneticResult placeGenetically(const poplar::PlacementProblem &problem,
                                int64_t offspring, double cpuSeconds,
                                unsigned seed);
 
-/// Of the process.
+/// Processor seconds of this process.
 double getCPUSeconds();
 
 #endif // POPLAR_BENCH_GENETICPLACEMENT_H

@@ -66,7 +66,7 @@ static std::vector<Link> linkDataCentres(int devices, std::mt19937 &random) {
   return links;
 }
 
-/// Of pairs drawn apart from each other: no triangle has to close.
+/// Links whose pairs are drawn independently: no triangle has to close.
 static std::vector<Link> linkAnyhow(int devices, std::mt19937 &random) {
   auto uniform = [&] { return random() / 4294967296.0; };
   std::vector<Link> links(devices * devices);

@@ -47,14 +47,14 @@ public:
 private:
   /// From the options; fails, with an error said, if one has no such value.
   LogicalResult readChoices();
-  /// Of an option that is `auto` or `off`.
+  /// Reads an option that is `auto` or `off`.
   LogicalResult readSwitch(StringRef name, StringRef value, StringRef off,
                            bool &isOn);
   std::optional<std::pair<int, std::string>> findClosestStage() const;
   void refuse(const PlanSearchResult &result, const BatchPolicy &algorithm);
   void setRecompute(const PlanCandidate &plan);
-  /// Of the estimates among the profiles that a plan rests on, the largest
-  /// relative uncertainty; nothing if all are measured.
+  /// The largest relative uncertainty of the estimates among the profiles that
+  /// a plan rests on; nothing if all are measured.
   std::optional<double> getUncertainty(const PlanCandidate &plan) const;
   /// As it is written.
   Plan describe(const PlanCandidate &candidate) const;
@@ -63,7 +63,7 @@ private:
   /// With `allow-lossy`: what collectives may carry, the least loss first.
   LogicalResult checkLossy();
 
-  /// Of the programs that are simulated.
+  /// How the programs that are simulated overlap.
   OverlapOptions overlap;
   ClusterView cluster;
   ModelFacts model;
@@ -157,7 +157,7 @@ HeteroAllocatePass::findClosestStage() const {
                 getProfiledRecompute(cluster, model, int(index), stage),
                 recompute))
           type.recompute = recompute;
-      // Of equals, the last stage.
+      // The last stage wins among equals.
       std::optional<int64_t> bytes =
           findShortage(view, model, stage, choices.globalBatch);
       if (!bytes || *bytes > least ||
@@ -300,7 +300,7 @@ LogicalResult HeteroAllocatePass::checkLossy() {
   return reason.empty() ? success() : getOperation().emitError(reason);
 }
 
-/// Of the best plans by the closed form, the best by simulation.
+/// Takes the best by simulation among the best plans by the closed form.
 LogicalResult HeteroAllocatePass::takeFastest(const PlanSearchResult &result,
                                               const BatchPolicy &algorithm) {
   std::vector<PlanCandidate> candidates =

@@ -33,8 +33,7 @@ public:
   Remedies(ModuleOp module, const ClusterView &cluster, const ModelFacts &model,
            const BatchPolicy &policy, const PlanChoices &choices)
       : module(module), cluster(cluster), model(model), policy(policy),
-        choices(choices),
-        facts(module->getAttrOfType<DictionaryAttr>(nn::kModelAttr)) {}
+        choices(choices), facts(nn::Model::of(module)) {}
   std::vector<std::string> run(bool triesPipelines);
 
 private:
@@ -54,7 +53,7 @@ private:
   const ModelFacts &model;
   const BatchPolicy &policy;
   PlanChoices choices;
-  DictionaryAttr facts;
+  nn::Model facts;
   std::vector<std::string> remedies;
 };
 
@@ -94,13 +93,12 @@ ModelFacts Remedies::makeAdapters(bool quantizes) {
     quantized += shape[0] * shape[1];
   }
   // Embeddings keep their format.
-  if (facts)
-    if (auto size = facts.getAs<IntegerAttr>("vocab_size"))
-      for (auto parameter : module.getOps<nn::ParameterOp>()) {
-        auto shape = cast<RankedTensorType>(parameter.getType()).getShape();
-        if (shape.size() == 2 && shape[0] >= size.getInt())
-          quantized -= shape[0] * shape[1];
-      }
+  if (auto size = facts.getVocabSize())
+    for (auto parameter : module.getOps<nn::ParameterOp>()) {
+      auto shape = cast<RankedTensorType>(parameter.getType()).getShape();
+      if (shape.size() == 2 && shape[0] >= *size)
+        quantized -= shape[0] * shape[1];
+    }
   int64_t buckets = std::max<int64_t>(model.buckets, 1);
   changed.elements += adapters;
   changed.savedStateBytes = 0;
@@ -174,13 +172,11 @@ void Remedies::addAdapters() {
 
 /// What a sample keeps is proportional to its tokens.
 void Remedies::addShorterSamples() {
-  auto length = facts ? facts.getAs<IntegerAttr>("seq_len") : nullptr;
+  std::optional<int64_t> length = facts.getSeqLen();
   if (!length)
     return;
-  for (int64_t tokens = length.getInt() / 2; tokens >= leastTokens;
-       tokens /= 2) {
-    double part =
-        static_cast<double>(tokens) / static_cast<double>(length.getInt());
+  for (int64_t tokens = *length / 2; tokens >= leastTokens; tokens /= 2) {
+    double part = static_cast<double>(tokens) / static_cast<double>(*length);
     if (!hasPlan(makeMemoryView(model, part), model))
       continue;
     remedies.push_back("with samples of " + std::to_string(tokens) +

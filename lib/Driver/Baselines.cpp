@@ -41,7 +41,8 @@ static void planByPolicy(Compilation &compilation, mlir::ModuleOp module,
       zero::readPlan(*copy->getOps<zero::PlanOp>().begin()).simulated;
 }
 
-/// Of each device type by pipelines, where that is faster than without them.
+/// Plans each device type alone by pipelines, where that is faster than without
+/// them.
 static bool planStagesAlone(Compilation &compilation, mlir::ModuleOp module,
                             const StagedRequest &request,
                             std::vector<ReportBaseline> &baselines) {

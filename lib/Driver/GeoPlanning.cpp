@@ -10,7 +10,7 @@
 
 using namespace poplar;
 
-/// Of the best hybrid plan; `report` says why there is none. Fails with a
+/// Plans the best hybrid plan; `report` says why there is none. Fails with a
 /// diagnostic.
 static bool planHybridBeside(Compilation &compilation,
                              const ClusterView &cluster,

@@ -29,7 +29,7 @@ bool planTypeAlone(mlir::ModuleOp module, const ClusterView &cluster,
                    const HybridModel &model, const HybridRequest &request,
                    int type, std::optional<double> &seconds);
 
-/// Of the types whose times are estimates; relative.
+/// The relative uncertainty of the types whose times are estimates.
 double getUncertainty(const ClusterView &cluster,
                       const std::vector<HybridCluster::Devices> &devices,
                       const std::string &fingerprint);

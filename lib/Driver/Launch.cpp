@@ -352,13 +352,9 @@ static bool copyTokenizerFiles(llvm::StringRef from,
 
 bool poplar::copyTokenizer(mlir::ModuleOp program, const std::string &job,
                            std::string &error) {
-  auto model = program->getAttrOfType<mlir::DictionaryAttr>(nn::kModelAttr);
-  auto get = [&](llvm::StringRef name) {
-    auto value =
-        model ? model.getAs<mlir::StringAttr>(name) : mlir::StringAttr();
-    return value ? value.getValue() : llvm::StringRef();
-  };
-  llvm::StringRef name = get("tokenizer"), from = get("tokenizer_path");
+  nn::Model model = nn::Model::of(program);
+  llvm::StringRef name = model.getTokenizer().value_or(""),
+                  from = model.getTokenizerPath().value_or("");
   if (name.empty())
     return true;
   if (name != "tokenizer.json" && name != "tokenizer.model") {
@@ -375,7 +371,7 @@ bool poplar::copyTokenizer(mlir::ModuleOp program, const std::string &job,
   }
   llvm::StringRef text = (*file)->getBuffer();
   uint64_t hash = llvm::xxh3_64bits(text);
-  if (llvm::formatv("{0:x-16}", hash).str() != get("tokenizer_hash")) {
+  if (llvm::formatv("{0:x-16}", hash).str() != model.getTokenizerHash()) {
     error = (from + ": has changed since the model was imported with it; "
                     "import the model again")
                 .str();

@@ -76,7 +76,7 @@ private:
   ClusterView cluster;
   cluster::DeviceTypeOp type;
   std::string machine;
-  /// Of a rank that is alone.
+  /// Bytes of a rank that is alone.
   int64_t fixedBytes = 0, bytesPerSample = 0;
   TemporaryDirectory directory;
 };

@@ -268,7 +268,8 @@ static std::string formatAddress(const std::vector<Component> &components) {
     return "address=127.0.0.1\n";
   std::string group =
       last ? " --het-group=" + std::to_string(last) : std::string();
-  // Of one component, the second node: --relative counts within it.
+  // With one component left, this is its second node: --relative counts within
+  // it.
   int64_t node = components[last].nodes - 1;
   return llvm::formatv("ask='srun --mpi=none{0} --nodes=1 --ntasks=1 "
                        "--ntasks-per-node=1 --relative={1}'",
@@ -277,7 +278,7 @@ static std::string formatAddress(const std::vector<Component> &components) {
          kAddress;
 }
 
-/// Of the names of Slurm's variables about a component.
+/// The suffix of the names of Slurm's variables about a component.
 static std::string getSuffix(const std::vector<Component> &components,
                              size_t index) {
   return components.size() > 1 ? "_HET_GROUP_" + std::to_string(index) : "";

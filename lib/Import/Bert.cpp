@@ -114,7 +114,7 @@ Family import::getBertFamily() {
       fixed("tie_word_embeddings", {"true"}), fixed("is_decoder", {"false"}),
       fixed("is_causal", {"false"}),
       fixed("position_embedding_type", {"\"absolute\""}),
-      // Of the first BERTs, for a pooler that this head does not have.
+      // Keys of the first BERTs, for a pooler that this head does not have.
       fixed("directionality", {"\"bidi\""}), harmless("pooler_fc_size"),
       harmless("pooler_num_attention_heads"), harmless("pooler_num_fc_layers"),
       harmless("pooler_size_per_head"), harmless("pooler_type"),

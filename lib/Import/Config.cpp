@@ -343,35 +343,25 @@ OwningOpRef<ModuleOp> Config::finish(ModelBuilder &builder, Value loss,
                    "without");
     return {};
   }
-  Builder attrs(&context);
-  auto entry = [&](StringRef name, Attribute value) {
-    return attrs.getNamedAttr(name, value);
-  };
-  SmallVector<NamedAttribute> entries = {
-      entry("architecture", attrs.getStringAttr(summary.architecture)),
-      entry("objective", attrs.getStringAttr(summary.objective)),
-      entry("vocab_size", attrs.getI64IntegerAttr(summary.vocabSize)),
-      entry("seq_len", attrs.getI64IntegerAttr(summary.seqLen)),
-      entry("hidden_size", attrs.getI64IntegerAttr(summary.hiddenSize)),
-      entry("num_layers", attrs.getI64IntegerAttr(summary.layers)),
-      entry("num_parameters", attrs.getI64IntegerAttr(static_cast<int64_t>(
-                                  builder.getNumElements()))),
-      entry("config", attrs.getStringAttr(document.getText())),
-      entry("config_facts", attrs.getStringAttr(formatFacts()))};
+  nn::Model model(DictionaryAttr::get(&context));
+  model.setArchitecture(summary.architecture);
+  model.setObjective(summary.objective);
+  model.setVocabSize(summary.vocabSize);
+  model.setSeqLen(summary.seqLen);
+  model.setHiddenSize(summary.hiddenSize);
+  model.setNumLayers(summary.layers);
+  model.setNumParameters(static_cast<int64_t>(builder.getNumElements()));
+  model.setConfig(document.getText());
+  model.setConfigFacts(formatFacts());
   if (options.dropout)
-    entries.push_back(
-        entry("dropout", attrs.getF64FloatAttr(*options.dropout)));
+    model.setDropout(*options.dropout);
   if (options.packing)
-    entries.push_back(entry("packing", attrs.getBoolAttr(true)));
+    model.setPacking(true);
   if (summary.unsafePrecision)
-    entries.push_back(
-        entry("unsafe_precision",
-              attrs.getStringAttr(toString(*summary.unsafePrecision))));
+    model.setUnsafePrecision(toString(*summary.unsafePrecision));
   if (summary.tokens.mask) {
-    entries.push_back(
-        entry("mask_token_id", attrs.getI64IntegerAttr(*summary.tokens.mask)));
-    entries.push_back(entry("special_token_ids",
-                            attrs.getDenseI64ArrayAttr(summary.tokens.all)));
+    model.setMaskToken(*summary.tokens.mask);
+    model.setSpecialTokens(summary.tokens.all);
   }
-  return builder.finish(loss, attrs.getDictionaryAttr(entries));
+  return builder.finish(loss, model);
 }

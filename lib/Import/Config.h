@@ -115,7 +115,7 @@ public:
   struct Summary {
     llvm::StringRef architecture, objective;
     int64_t vocabSize, seqLen, hiddenSize, layers;
-    /// Of the masked objective.
+    /// Special tokens of the masked objective.
     SpecialTokens tokens = {};
     /// Activations overflow this number format; empty if they do not.
     std::optional<NumberFormat> unsafePrecision = {};

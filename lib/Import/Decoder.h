@@ -17,7 +17,7 @@ namespace poplar::import {
 
 /// What layers of one model may do differently.
 struct LayerKind {
-  /// Of attention; 0 for none.
+  /// The window of attention; 0 for none.
   int64_t window = 0;
   /// Which of the decoder's rotary embeddings; none where it is negative.
   int rope = 0;
@@ -30,10 +30,10 @@ struct LayerKind {
   }
 };
 
-/// Of layers that are mixtures of experts.
+/// Layers that are mixtures of experts.
 struct Mixture {
   int64_t experts = 0, perToken = 0;
-  /// Of an expert.
+  /// The inner width of an expert.
   int64_t inner = 0;
   /// Whether the scores of a token add up to 1.
   bool normalized = true;
@@ -59,7 +59,8 @@ struct Decoder {
   int64_t headDim = 0;
   std::optional<int64_t> paddingIdx;
 
-  /// Of q, k and v; of the attention's output; of the feed-forward layers.
+  /// Biases of q, k and v; of the attention's output; of the feed-forward
+  /// layers.
   bool qkvBias = false, outputBias = false, mlpBias = false;
   /// Weights of q, k and v, and those of gate and up, are one each.
   bool isFused = false;
@@ -83,7 +84,8 @@ struct Decoder {
   /// Soft caps; 0 for none.
   double attentionCap = 0, logitsCap = 0;
 
-  /// Of what attention and feed-forward layers add to the residual stream.
+  /// Dropout of what attention and feed-forward layers add to the residual
+  /// stream.
   double attentionOutputDropout = 0, mlpOutputDropout = 0;
 
   Mixture mixture;

@@ -78,8 +78,8 @@ static double getLaneRate(unsigned generation) {
   return rates[std::min<size_t>(generation, std::size(rates) - 1)] / 8;
 }
 
-/// Of a link, in one direction: NVIDIA's white papers on Pascal (NVLink 1),
-/// Volta (2), Ampere (3), Hopper (4) and Blackwell (5).
+/// Bytes per second of a link, in one direction: NVIDIA's white papers on
+/// Pascal (NVLink 1), Volta (2), Ampere (3), Hopper (4) and Blackwell (5).
 static double getNVLinkRate(unsigned version) {
   return version >= 5 ? 50e9 : version >= 2 ? 25e9 : 20e9;
 }

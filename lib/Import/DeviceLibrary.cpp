@@ -24,7 +24,7 @@ static const char libraryText[] =
 const char *poplar::getDeviceLibraryText() { return libraryText; }
 
 namespace {
-/// Of the file as a whole.
+/// What the file says of all devices together.
 struct Reserve {
   int64_t bytes;
   /// Share of a memory with inline ECC that holds the codes.

@@ -109,9 +109,9 @@ Family import::getGPT2Family() {
       // The same mathematics in another order.
       harmless("reorder_and_upcast_attn"), harmless("is_decoder"),
       harmless("pad_token_id"),
-      // Of earlier versions, always equal to n_positions.
+      // A key of earlier versions, always equal to n_positions.
       harmless("n_ctx"),
-      // Of the head for multiple choice.
+      // Keys of the head for multiple choice.
       harmless("summary_type"), harmless("summary_use_proj"),
       harmless("summary_activation"), harmless("summary_proj_to_labels"),
       harmless("summary_first_dropout")};

@@ -93,7 +93,7 @@ static std::vector<Key> makeWindowedGemmaKeys(std::vector<Key> table) {
   table.push_back(function("layer_types").orNull());
   table.push_back(function("hidden_activation"));
   table.push_back(function("final_logit_softcapping").orNull());
-  // Of earlier versions; hidden_activation decides.
+  // A key of earlier versions; hidden_activation decides.
   table.push_back(harmless("hidden_act"));
   // How keys and values of past tokens are kept.
   table.push_back(harmless("cache_implementation"));

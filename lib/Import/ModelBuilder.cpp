@@ -159,7 +159,8 @@ enum class Activation { GeluErf, GeluTanh, Silu, Relu, Unknown };
 static Activation getActivation(StringRef name) {
   return llvm::StringSwitch<Activation>(name)
       .Case("gelu", Activation::GeluErf)
-      .Cases({"gelu_fast", "gelu_new", "gelu_pytorch_tanh"}, Activation::GeluTanh)
+      .Cases({"gelu_fast", "gelu_new", "gelu_pytorch_tanh"},
+             Activation::GeluTanh)
       .Cases({"silu", "swish"}, Activation::Silu)
       .Case("relu", Activation::Relu)
       .Default(Activation::Unknown);
@@ -356,9 +357,8 @@ Value ModelBuilder::call(Unit &unit, ValueRange inputs, StringRef prefix) {
       .getResult(0);
 }
 
-OwningOpRef<ModuleOp> ModelBuilder::finish(Value loss,
-                                           DictionaryAttr description) {
+OwningOpRef<ModuleOp> ModelBuilder::finish(Value loss, const nn::Model &facts) {
   func::ReturnOp::create(builder, location, loss);
-  (*module)->setAttr(nn::kModelAttr, description);
+  facts.attachTo(*module);
   return std::move(module);
 }

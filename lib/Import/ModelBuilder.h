@@ -60,11 +60,11 @@ public:
   mlir::Value positionEmbedding(llvm::StringRef name, mlir::Value x,
                                 int64_t rows, double stdDev, bool constantRow);
   mlir::Value layerNorm(llvm::StringRef name, mlir::Value x, double eps);
-  /// Of the rows of x or of each of their `heads`; `offset` is added to the
-  /// weight.
+  /// Normalises the rows of x, or each of their `heads`; `offset` is added to
+  /// the weight.
   mlir::Value rmsNorm(llvm::StringRef name, mlir::Value x, double eps,
                       int64_t heads = 1, double offset = 0);
-  /// Of the first `heads` heads of x; of all if that is 0.
+  /// Rotates the first `heads` heads of x; all if that is 0.
   mlir::Value rope(llvm::StringRef name, mlir::Value x, int64_t headDim,
                    const Rope &rope, int64_t heads = 0);
   /// x itself if the factor is 1, or the cap 0.
@@ -129,7 +129,7 @@ private:
   mlir::func::FuncOp function;
   mlir::Block *body = nullptr;
   mlir::Value keys;
-  /// Of tokens in their documents, where these share samples.
+  /// Positions of tokens in their documents, where these share samples.
   mlir::Value positions;
   mlir::OpBuilder builder;
   mlir::Location location;
@@ -172,7 +172,7 @@ public:
   double getNumElements() const { return numElements; }
 
   mlir::OwningOpRef<mlir::ModuleOp> finish(mlir::Value loss,
-                                           mlir::DictionaryAttr description);
+                                           const nn::Model &facts);
 
 private:
   mlir::Value getParameter(const Unit::Parameter &parameter,

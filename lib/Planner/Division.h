@@ -13,7 +13,7 @@
 
 namespace poplar {
 
-/// Of a value of 0 or more, and a divisor of 1 or more.
+/// Divides a value of 0 or more by 1 or more, rounding up.
 constexpr int64_t divideUp(int64_t value, int64_t divisor) {
   return (value + divisor - 1) / divisor;
 }

@@ -13,7 +13,7 @@
 
 using namespace poplar;
 
-/// Of the part of a chart where lines are, in SVG units.
+/// The size of the part of a chart where lines are, in SVG units.
 static constexpr double size = 1000;
 
 std::string poplar::escapeHTML(const std::string &text) {

@@ -69,7 +69,7 @@ struct ChartSeries {
   std::string name;
   /// By x.
   std::vector<std::pair<double, double>> points;
-  /// Of the style sheet.
+  /// The name of a color in the style sheet.
   std::string color;
   /// A ring is larger than a dot, and seen around it.
   enum Shape { Line, Dots, Rings } shape = Line;
@@ -83,7 +83,7 @@ std::string drawChart(const std::string &title, const std::string &xLabel,
 
 /// Steps of a run, as the timeline shows them.
 struct MeasuredSeconds {
-  /// Of each step.
+  /// Seconds of each step.
   std::vector<double> seconds;
   double median = 0;
 };

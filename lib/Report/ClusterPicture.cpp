@@ -166,7 +166,7 @@ Picture::Box Picture::drawBox(const Kind &kind) const {
     if (count == 0)
       continue;
     int shown = static_cast<int>(std::min<int64_t>(count, mostSquares));
-    // Of many, the part that is used is shown.
+    // With many devices, the part that is used is shown.
     int64_t full = (used * shown + count - 1) / count;
     for (int i = 0; i < shown; ++i)
       text += "<rect class=\"" +

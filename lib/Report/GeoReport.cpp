@@ -32,7 +32,7 @@ static size_t countRanks(const GeoReport &report) {
   return ranks;
 }
 
-/// Of a pipeline; the last one's last micro-batch may be smaller.
+/// Samples of a pipeline; the last one's last micro-batch may be smaller.
 static int64_t getSamples(const GeoReport &report, size_t k) {
   const GeoPlan &plan = *report.search.plan;
   const GeoCluster &cluster = report.cluster;

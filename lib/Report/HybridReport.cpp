@@ -88,7 +88,7 @@ static std::string formatHead(const HybridReport &report) {
       report.isPlayed ? "" : " from the costs of units", report.predicted);
   if (report.uncertainty > 0)
     text += formatv(" (estimate, +-{0:f0} %)", 100 * report.uncertainty);
-  // Of the devices at hand, where not every choice of them was posed.
+  // Names the devices at hand, where not every choice of them was posed.
   llvm::StringRef where =
       report.triedAllDevices ? "" : " on the devices that were chosen";
   if (report.isProven())

@@ -183,7 +183,7 @@ static std::string drawSegment(const char *color, double bytes, double whole) {
          "\" style=\"width:" + formatNumber(100 * bytes / whole) + "%\"></i>";
 }
 
-/// Of a device whose memory is hardly used, the bar ends before its memory.
+/// The bar of a device whose memory is hardly used ends before its memory.
 std::string poplar::formatMemory(const ReportInput &input,
                                  const PlanReview &review) {
   std::vector<AlikeRanks> folded = foldRanks(review.ranks);
@@ -196,7 +196,7 @@ std::string poplar::formatMemory(const ReportInput &input,
   if (peak == 0)
     return "";
   bool isSmall = peak < 0.2 * limit;
-  // Of tiny models, GiB would be all zeros.
+  // For tiny models, GiB would be all zeros.
   bool inMiB = peak < double(1 << 28);
   double unit = inMiB ? 1 << 20 : 1 << 30;
   auto format = [&](double bytes) {

@@ -136,8 +136,8 @@ std::string poplar::formatLeftOut(const ClusterView &cluster,
   return text;
 }
 
-/// Of repeated measurements: their interquartile range over their median. On an
-/// idle machine it is a few percent.
+/// The spread of repeated measurements: their interquartile range over their
+/// median. On an idle machine it is a few percent.
 static constexpr double noisySpread = 0.1;
 
 std::string poplar::formatNoise(const ClusterView &cluster) {

@@ -43,7 +43,7 @@ struct RunFacts {
 };
 RunFacts getRunFacts(const ReportInput &input);
 
-/// Of the plan, whichever kind it is; 0 if there is none.
+/// The global batch of the plan, whichever kind it is; 0 if there is none.
 int64_t getGlobalBatch(const ReportInput &input);
 /// Seconds of an iteration of the plan, simulated, or by the closed form where
 /// it was not simulated.

@@ -22,7 +22,7 @@ static double getMedian(std::vector<double> values) {
   return *middle;
 }
 
-/// Of a step; 0 if neither the run nor the plan says it.
+/// Tokens of a step; 0 if neither the run nor the plan says it.
 static double getTokensPerStep(const ReportInput &input) {
   for (size_t i = 1; i < input.run.size(); ++i) {
     const MeasuredStep &before = input.run[i - 1], &step = input.run[i];

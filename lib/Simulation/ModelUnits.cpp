@@ -23,7 +23,7 @@
 using namespace mlir;
 using namespace poplar;
 
-/// Of the program that is made: the first and the last are not counted.
+/// Units of the program that is made: the first and the last are not counted.
 static constexpr int64_t unitsOfProgram = 3;
 
 //===----------------------------------------------------------------------===//

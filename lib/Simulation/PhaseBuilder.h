@@ -24,9 +24,9 @@ namespace poplar {
 /// Ranks that have collectives of their own.
 struct PhaseGroup {
   CollectiveCost cost;
-  /// Of every bucket that they hold, by rank of the group.
+  /// Their shares of every bucket that they hold, by rank of the group.
   std::vector<double> shares;
-  /// Of the simulation; empty stands for all.
+  /// Classes of the simulation; empty stands for all.
   std::vector<int> classes;
   /// Those of the simulation that a kind of port (CollectiveCost::Port) stands
   /// for.
@@ -39,7 +39,7 @@ struct PhaseGroup {
 /// only the last counts, their elements: shards are those of the plan.
 class PhaseBuilder {
 public:
-  /// Of a function of a program, seconds of an op.
+  /// Seconds of an op in a function of a program.
   using Seconds = llvm::function_ref<double(mlir::Operation *)>;
   /// Adds a message that an op sends or receives, or an exchange.
   using Messages =
@@ -51,7 +51,7 @@ public:
   /// `groupOf` says which holds a bucket.
   PhaseBuilder(SimulationProblem &problem, std::vector<PhaseGroup> groups,
                std::function<int(zero::BucketOp)> groupOf = nullptr);
-  /// Of one group, which has the ports of CollectiveCost to itself.
+  /// The group of a CollectiveCost, whose ports it has to itself.
   static PhaseGroup makeGroup(CollectiveCost cost, std::vector<double> shares);
 
   /// Rank r of the bucket's group owns the elements [bounds[r], bounds[r + 1]).
@@ -89,7 +89,7 @@ public:
 
 private:
   int addStart(SimulationProblem::Phase &phase, zero::CollectiveOpInterface op);
-  /// Of a call, the function if it exchanges tokens.
+  /// The function that a call calls, if it exchanges tokens.
   mlir::func::FuncOp getExchangingCallee(mlir::Operation *op);
   /// What a callee computes between its exchanges, and these.
   void addCallee(SimulationProblem::Phase &phase, mlir::func::FuncOp callee,
@@ -122,7 +122,7 @@ private:
   mlir::SymbolTableCollection symbols;
   /// By name, their indices in the problem.
   llvm::StringMap<int> collectives, computations;
-  /// Of exchanges under way, the tokens of their pieces.
+  /// Tokens of the pieces of exchanges under way.
   llvm::DenseMap<mlir::Operation *, mlir::SmallVector<int>> exchanges;
 };
 

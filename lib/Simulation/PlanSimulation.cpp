@@ -27,7 +27,7 @@ namespace {
 struct Program {
   ModuleOp module;
   Curve curve;
-  /// Of the optimizer, per such byte.
+  /// Seconds of the optimizer, per such byte.
   double secondsPerByte = 0;
   std::unique_ptr<UnitCosts> costs;
 };

@@ -57,12 +57,11 @@ static OwningOpRef<ModuleOp> shorten(ModuleOp module, int64_t units,
                                      const zero::ProgramInfo &info) {
   OwningOpRef<ModuleOp> shorter = ModuleOp::create(module.getLoc());
   // It is another model in these.
-  if (auto model = module->getAttrOfType<DictionaryAttr>(nn::kModelAttr)) {
-    NamedAttrList facts(model);
-    for (StringRef name : {"num_layers", "num_parameters", "config"})
-      facts.erase(name);
-    (*shorter)->setAttr(nn::kModelAttr,
-                        facts.getDictionary(module.getContext()));
+  if (nn::Model facts = nn::Model::of(module)) {
+    facts.clearNumLayers();
+    facts.clearNumParameters();
+    facts.clearConfig();
+    facts.attachTo(*shorter);
   }
   OpBuilder builder = OpBuilder::atBlockEnd(shorter->getBody());
   for (auto function : module.getOps<func::FuncOp>())
@@ -213,7 +212,7 @@ void Counter::addKernel(exec::DispatchOp call) {
         static_cast<double>(size.bytes);
   };
   for (BlockArgument argument : kernel.getBody().getArguments()) {
-    // Of a table, a row per token is read: as much as is written.
+    // From a table, a row per token is read: as much as is written.
     bool isTable = llvm::all_of(argument.getUsers(), [](Operation *user) {
       return isa<tensor::ExtractOp>(user);
     });

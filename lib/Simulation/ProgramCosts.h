@@ -25,7 +25,7 @@
 namespace poplar {
 
 struct ProgramCosts {
-  /// Of a micro-step: forward, backward, and what is computed again.
+  /// The ops of a micro-step: forward, backward, and what is computed again.
   std::vector<RooflineOp> ops;
   /// Elements of all buckets that are trained, padding included.
   int64_t trained = 0;

@@ -31,7 +31,7 @@ struct Program {
   const HybridModel::Variant *variant = nullptr;
   const UnitTimes *times = nullptr;
   std::unique_ptr<UnitCosts> costs;
-  /// Of the optimizer, per such byte.
+  /// Seconds of the optimizer, per such byte.
   double secondsPerByte = 0;
 };
 
@@ -149,7 +149,7 @@ LogicalResult StageSimulationBuilder::readPrograms(ProgramOfType programOf) {
 // What a class does
 //===----------------------------------------------------------------------===//
 
-/// Of a function of the class's program, relative to that of others.
+/// The work of a function of the class's program, relative to that of others.
 double StageSimulationBuilder::getWork(size_t index, StringRef name,
                                        int64_t batch) {
   Program &program = getProgram(index);
@@ -160,8 +160,8 @@ double StageSimulationBuilder::getWork(size_t index, StringRef name,
   return work;
 }
 
-/// Of the units of a chunk, forward and backward. A rank that shares them does
-/// what its program does of the work of all sharers' programs.
+/// Seconds of the units of a chunk, forward and backward. A rank that shares
+/// them does what its program does of the work of all sharers' programs.
 FailureOr<HybridProblem::UnitCost>
 StageSimulationBuilder::getSeconds(size_t index, StringRef name, int64_t chunk,
                                    int64_t batch) {
@@ -287,7 +287,7 @@ static void addRuns(SimulationProblem::RankClass &rankClass, int phase,
     rankClass.iteration.push_back({phase, times});
 }
 
-/// Of a plan of one stage, whose programs have no turns.
+/// Adds the steps of a plan of one stage, whose programs have no turns.
 LogicalResult
 StageSimulationBuilder::addSteps(size_t index,
                                  SimulationProblem::RankClass &rankClass) {

@@ -24,7 +24,7 @@
 
 namespace poplar {
 
-/// Of one program on one device type.
+/// Costs of the units of one program on one device type.
 class UnitCosts {
 public:
   UnitCosts(mlir::ModuleOp program, const DeviceType &type);

@@ -174,7 +174,7 @@ private:
   MLIRContext *context;
   /// Null in a program without one.
   zero::PlanOp plan;
-  DictionaryAttr facts;
+  nn::Model facts;
   int64_t numElements = 0;
 };
 
@@ -203,59 +203,43 @@ static int64_t getWireType(WireFormat wire) {
 int64_t ProgramDescriber::countLogitsColumns() {
   exec::FunctionOp infer = findFunction(nn::Entry::Infer, info.numChunks - 1);
   if (!info.sharesUnits() || !infer || !infer.getResultType())
-    return cast<IntegerAttr>(facts.get("vocab_size")).getInt();
+    return *facts.getVocabSize();
   return cast<MemRefType>(*infer.getResultType()).getShape().back();
 }
 
 RecordAttr ProgramDescriber::describeModel() {
-  auto text = [&](StringRef name) {
-    auto value = facts.getAs<StringAttr>(name);
-    return value ? value.getValue() : StringRef();
-  };
-  auto integer = [&](StringRef name, int64_t absent) {
-    auto value = facts.getAs<IntegerAttr>(name);
-    return value ? value.getInt() : absent;
-  };
-  auto number = [&](StringRef name) {
-    auto value = facts.getAs<FloatAttr>(name);
-    return value ? value.getValueAsDouble() : 0.0;
-  };
-  auto flag = [&](StringRef name) {
-    auto value = facts.getAs<BoolAttr>(name);
-    return int64_t(value && value.getValue());
+  auto text = [](std::optional<StringRef> value) {
+    return value.value_or(StringRef());
   };
   int32_t frozen = 0;
-  if (auto format = nn::symbolizeQuantizedFormat(text("frozen_format")))
+  if (auto format = nn::symbolizeQuantizedFormat(text(facts.getFrozenFormat())))
     frozen = nn::getPoplarType(*format);
-  SmallVector<int64_t> special;
-  if (auto ids = facts.getAs<DenseI64ArrayAttr>("special_token_ids"))
-    special.assign(ids.asArrayRef().begin(), ids.asArrayRef().end());
   return make("PoplarModel")
-      .setText("architecture", text("architecture"))
-      .setText("config",
-               facts.contains("config") ? text("config") : StringRef("{}"))
-      .setText("config_facts", text("config_facts"))
-      .setText("weights_path", text("weights_path"))
-      .setText("tokenizer", text("tokenizer"))
-      .setText("tokenizer_hash", text("tokenizer_hash"))
-      .set("vocab_size", integer("vocab_size", 0))
-      .set("seq_len", integer("seq_len", 0))
+      .setText("architecture", text(facts.getArchitecture()))
+      .setText("config", facts.getConfig().value_or("{}"))
+      .setText("config_facts", text(facts.getConfigFacts()))
+      .setText("weights_path", text(facts.getWeightsPath()))
+      .setText("tokenizer", text(facts.getTokenizer()))
+      .setText("tokenizer_hash", text(facts.getTokenizerHash()))
+      .set("vocab_size", *facts.getVocabSize())
+      .set("seq_len", *facts.getSeqLen())
       .set("num_elements", numElements)
       .set("logits_columns", countLogitsColumns())
-      .set("masked", text("objective") == "masked")
+      .set("masked", facts.getObjective() == "masked")
       .set("packed", nn::isPacked(module))
       .set("scaled", info.isScaled())
       .set("int8_states", zero::hasInt8States(module))
       .set("frozen_type", frozen)
       .set("lossy_parameters",
            info.hasLossyParameters ? getWireType(info.wire) : int64_t(-1))
-      .set("mask_token", integer("mask_token_id", -1))
-      .setList("special_tokens", special)
-      .set("lora_rank", integer("lora_rank", 0))
-      .setNumber("lora_alpha", number("lora_alpha"))
-      .setNumber("lora_dropout", number("lora_dropout"))
-      .setText("lora_targets", text("lora_targets"))
-      .set("lora_in_out", flag("lora_in_out"))
+      .set("mask_token", facts.getMaskToken().value_or(-1))
+      .setList("special_tokens",
+               facts.getSpecialTokens().value_or(ArrayRef<int64_t>()))
+      .set("lora_rank", facts.getLoraRank().value_or(0))
+      .setNumber("lora_alpha", facts.getLoraAlpha().value_or(0))
+      .setNumber("lora_dropout", facts.getLoraDropout().value_or(0))
+      .setText("lora_targets", text(facts.getLoraTargets()))
+      .set("lora_in_out", facts.getLoraInOut().value_or(false))
       .get();
 }
 
@@ -415,7 +399,7 @@ static SmallVector<Link> findLinks(ArrayRef<int64_t> own, int64_t position,
 void ProgramDescriber::linkStages(MutableArrayRef<RankLinks> ranks) {
   SmallVector<SmallVector<SmallVector<int64_t>>> pipelines;
   SmallVector<SmallVector<int64_t>> bounds;
-  int64_t tokens = cast<IntegerAttr>(facts.get("seq_len")).getInt();
+  int64_t tokens = *facts.getSeqLen();
   for (int64_t group = 0; group < info.numGroups; ++group) {
     pipelines.push_back(plan.getPipelinesOf(group));
     bounds.push_back(
@@ -610,7 +594,7 @@ LogicalResult ProgramDescriber::describeState(RecordBuilder &program) {
 //===----------------------------------------------------------------------===//
 
 RecordAttr ProgramDescriber::run() {
-  facts = module->getAttrOfType<DictionaryAttr>(nn::kModelAttr);
+  facts = nn::Model::of(module);
   exec::ArenaOp arena = getArena(module);
   if (!arena || !facts) {
     module.emitError(
@@ -619,7 +603,7 @@ RecordAttr ProgramDescriber::run() {
   }
   for (StringRef name :
        {"vocab_size", "seq_len", "objective", "num_parameters"})
-    if (!facts.contains(name)) {
+    if (!facts.getDictionary().contains(name)) {
       module.emitError("nn.model: there is no ")
           << name << ", which the runtime has to know";
       return {};

@@ -193,7 +193,8 @@ static void copyCompanions(const std::string &From, const std::string &To) {
       fs::copy(Entry.path(), To + "/" + Templates);
     bool IsCompanion = Extension == ".json" || Extension == ".txt" ||
                        Extension == ".jinja" || Extension == ".model";
-    // Of a checkpoint, of an adapter, or of files that are not copied.
+    // What belongs to a checkpoint or an adapter, and files that are not
+    // copied.
     bool IsLeftOut = Name == "state.json" || Name == AdapterConfigName ||
                      Name.find(".index.json") != std::string::npos;
     if (Entry.is_regular_file() && IsCompanion && !IsLeftOut)

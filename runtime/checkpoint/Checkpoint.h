@@ -27,9 +27,11 @@ struct TrainingState {
   int64_t Seed = 0;
   /// Sums depend in their last bits on how a batch was cut.
   int64_t MicroBatch = 0;
-  /// Of rank 0; 0 where it is not known. oneDNN may divide sums among them.
+  /// Threads of rank 0; 0 where that is not known. oneDNN may divide sums among
+  /// them.
   int64_t Threads = 0;
-  /// Of the ranks that keep activations in f16, the largest; 1 without any.
+  /// The largest loss scale of the ranks that keep activations in f16; 1
+  /// without any.
   double LossScale = 1;
   /// How the run was begun (training/Course.h), the options that decide its
   /// course, and what its data hold; empty of runs of earlier versions.

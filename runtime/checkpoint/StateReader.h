@@ -47,7 +47,7 @@ private:
     MomentBlocks Shard::*Blocks = nullptr;
     bool AreScales = false;
 
-    /// Of the parameter's elements.
+    /// Elements of the parameter between two of the array.
     int64_t stride() const { return AreScales ? POPLAR_STATE_BLOCK : 1; }
     bool isBytes() const { return !Array && !AreScales; }
   };

@@ -157,7 +157,7 @@ static uint64_t hashBytes(uint64_t Hash, const char *Data, int64_t Bytes) {
   return Hash;
 }
 
-/// Of bytes in the device's memory.
+/// Hashes bytes in the device's memory.
 static uint64_t hashMemory(const Executor &Exec, uint64_t Hash,
                            const void *Data, int64_t Bytes) {
   if (Exec.device().sharesMemory())
@@ -167,7 +167,7 @@ static uint64_t hashMemory(const Executor &Exec, uint64_t Hash,
   return hashBytes(Hash, Copy.data(), Bytes);
 }
 
-/// Of what all ranks hold of a bucket.
+/// Hashes what all ranks hold of a bucket.
 static uint64_t hashReplica(const Executor &Exec, int64_t Bucket) {
   const PoplarProgram &Program = Exec.program();
   const PoplarBucket &B = Program.buckets[Bucket];

@@ -34,7 +34,7 @@
 
 namespace poplar::runtime::comm {
 
-/// Of records, and of the heartbeats that follow them.
+/// The version of records, and of the heartbeats that follow them.
 constexpr uint32_t kBootstrapVersion = 2;
 
 struct Hello {

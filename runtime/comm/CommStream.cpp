@@ -217,8 +217,9 @@ void CommStream::extend(
 }
 
 namespace {
-/// Of libraries that queue on one stream: of exchanges, null if there are none,
-/// which are queued as soon as it has taken them, and of subgroups.
+/// Orders the libraries that queue on one stream: that of exchanges, null if
+/// there are none, which are queued as soon as it has taken them, and those of
+/// subgroups.
 class CommonOrder : public DeviceOrder {
 public:
   CommonOrder(IslandLibrary *Exchanges, std::vector<DeviceOrder *> Subgroups)
@@ -354,8 +355,8 @@ int CommStream::receive(int Peer, int Kind, void *Data, int64_t Bytes) {
   return startMessage(false, Peer, Kind, Data, Bytes);
 }
 
-/// Of a rank that waits for a message: between two polls at first, and by how
-/// much a poll may be late before the thread polls instead.
+/// Pauses of a rank that waits for a message: between two polls at first, and
+/// by how much a poll may be late before the thread polls instead.
 static constexpr std::chrono::microseconds ShortPause(50), Patience(100);
 
 template <typename Function> void CommStream::callHere(Function &&Body) {

@@ -62,7 +62,8 @@ struct Collective {
     AllReduce = 2,
     SendMessage = 3,
     ReceiveMessage = 4,
-    /// Of memory of a device, among ranks that share units; see useLibraries.
+    /// An exchange of a device's memory among ranks that share units; see
+    /// useLibraries.
     Exchange = 5
   };
   static constexpr int NumKinds = 6;
@@ -75,17 +76,17 @@ struct Collective {
   /// Bounds[size + 1], in elements; read until the collective is complete.
   const int64_t *Bounds = nullptr;
   Type Wire = Type::F32;
-  /// Of the memory; AllGather only.
+  /// Types of the memory; AllGather only.
   Type SendType = Type::F32, ReceiveType = Type::F32;
   /// ReduceScatter: add to the shard instead of overwriting it.
   bool Accumulate = false;
-  /// Of an exchange; read until it is complete.
+  /// The transfers of an exchange; read until it is complete.
   const std::vector<IslandLibrary::Transfer> *Transfers = nullptr;
-  /// Of reductions: sums that cross between nodes are rounded, and what that
+  /// For reductions: sums that cross between nodes are rounded, and what that
   /// takes away is kept here (Communicator::Feedback).
   bool IsLossy = false;
   float *Residual = nullptr;
-  /// Of a device's memory: see Communicator::waitFor.
+  /// For a device's memory: see Communicator::waitFor.
   void *After = nullptr;
   /// What the plan calls it, for reports: a bucket or unit number.
   int32_t Bucket = -1;
@@ -99,10 +100,11 @@ const char *getName(Collective::Kind K);
 /// The libraries of a rank's device. All of them queue on one stream, so that
 /// what they do is in the order in which it was queued.
 struct DeviceLibraries {
-  /// Of exchanges with ranks that share units; null if there are none.
+  /// The library of exchanges with ranks that share units; null if there are
+  /// none.
   std::unique_ptr<IslandLibrary> Exchanges;
-  /// Of the collectives of a subgroup, and whether its ranks always have the
-  /// same types of memory.
+  /// The library of a subgroup's collectives, and whether its ranks always have
+  /// the same types of memory.
   struct OfSubgroup {
     int Subgroup;
     std::unique_ptr<IslandLibrary> Library;
@@ -142,8 +144,8 @@ struct CommStatus {
   int32_t Kind = -1, Bucket = -1;     // of the last one started
   /// The rank's own thread waits, or its device does.
   bool Waiting = false;
-  /// Of the oldest collective that is not complete, if there is one, and for
-  /// how long it has been the oldest.
+  /// The oldest collective that is not complete, if there is one, and for how
+  /// long it has been the oldest.
   int32_t OldestKind = -1, OldestBucket = -1;
   double OldestSeconds = 0;
 };
@@ -250,7 +252,7 @@ public:
     CommStream &Stream;
   };
 
-  /// Of what is complete. Call it when nothing is under way.
+  /// Statistics of what is complete. Call it when nothing is under way.
   const CommStatistics &getStatistics() const { return Statistics; }
   CommStatus getStatus() const;
   /// What every call throws by now; empty if nothing has failed.
@@ -321,7 +323,7 @@ private:
     return static_cast<size_t>(Subgroup) < OnDevice.size() &&
            OnDevice[static_cast<size_t>(Subgroup)];
   }
-  /// Of a collective.
+  /// The communicator of a collective.
   Communicator &getRanks(const Collective &C) const;
   void account(const Collective &C, Clock::time_point Begin,
                Clock::time_point End, int64_t LocalBytes, int64_t RemoteBytes);
@@ -338,8 +340,8 @@ private:
   std::unique_ptr<Communicator> First, Top;
   Communicator *Comm = nullptr;
   std::vector<std::unique_ptr<Communicator>> Subgroups;
-  /// Of subgroups whose collectives are of a device's memory, on top of those;
-  /// null of others.
+  /// Communicators on top of those, for subgroups whose collectives are of a
+  /// device's memory; null for others.
   std::vector<std::unique_ptr<Communicator>> OnDevice;
   std::unique_ptr<Trace> Events;
   CommStatistics Statistics;
@@ -355,8 +357,8 @@ private:
   bool Ready = false, Closing = false;
   /// The thread has ended, by a failure, its own or the rank's, or a close.
   bool HasEnded = false;
-  /// Of the thread: whether it executes an operation, in which it calls the
-  /// library without the lock.
+  /// Whether the thread executes an operation, in which it calls the library
+  /// without the lock.
   bool IsExecuting = false;
   /// While it sleeps until a message may have moved, and until when.
   Bell Waker;
@@ -373,7 +375,7 @@ private:
   std::atomic<int> ActiveMessages{0};
   /// Whether an operation is issued and not queued.
   std::atomic<bool> HasWork{false};
-  /// Of exchanges, where a library does them.
+  /// The library that does exchanges, where there is one.
   std::unique_ptr<IslandLibrary> Library;
   std::unique_ptr<DeviceOrder> OrderOfLibraries;
   /// Null where collectives are complete when they return.
@@ -383,7 +385,7 @@ private:
   /// whether it has come to the first.
   std::vector<Ticket> Waits;
   bool DeviceWaits = false;
-  /// Of the thread: when it looked last, and since when the device waits.
+  /// When the thread looked last, and since when the device waits.
   Clock::time_point LookedAt, WaitsSince;
   std::exception_ptr Failure, CallFailure;
   CommStatus Status;

@@ -40,9 +40,9 @@
 
 namespace poplar::runtime::comm {
 
-/// Of a communicator whose collectives of a device's memory are all queued on
-/// the device, which can order them and its own work without the host. Points
-/// are the library's, or Device::recordPoint's.
+/// The order of a communicator whose collectives of a device's memory are all
+/// queued on the device, which can order them and its own work without the
+/// host. Points are the library's, or Device::recordPoint's.
 class DeviceOrder {
 public:
   virtual ~DeviceOrder() = default;

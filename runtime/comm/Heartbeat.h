@@ -46,7 +46,7 @@ struct Heartbeat {
 /// A nonblocking TCP connection, over which heartbeats go.
 class HeartbeatLink {
 public:
-  /// Of a connected or a listening socket, which it owns, or -1.
+  /// Takes a connected or a listening socket, which it owns, or -1.
   explicit HeartbeatLink(int Socket);
   HeartbeatLink(HeartbeatLink &&Other) noexcept;
   HeartbeatLink &operator=(HeartbeatLink &&Other) noexcept;

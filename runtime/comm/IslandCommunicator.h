@@ -57,7 +57,7 @@ public:
   /// Several islands are joined by what the host sends.
   DeviceOrder *getDeviceOrder() override { return isAlone() ? this : nullptr; }
 
-  /// Of the device's memory.
+  /// Collectives of the device's memory.
   void allGather(const void *Shard, Type ShardType, void *Full, Type FullType,
                  Type Wire, const int64_t *Bounds) override;
   void reduceScatter(const float *Full, float *Shard, bool Accumulate,
@@ -65,7 +65,7 @@ public:
   void allReduce(const float *Source, float *Result, Type Wire,
                  const int64_t *Bounds) override;
 
-  /// Of the host's.
+  /// Collectives of the host's memory.
   void allReduceSum(int64_t *Values, int64_t Count) override {
     Control.allReduceSum(Values, Count);
   }
@@ -92,7 +92,7 @@ public:
   }
   int64_t getRemoteBytes() const override { return Control.getRemoteBytes(); }
   double getLinkSeconds() const override { return Control.getLinkSeconds(); }
-  /// Of the island; `Control` stays.
+  /// Closes or aborts the island; `Control` stays.
   void close() override { Library->close(); }
   void abort(const std::string &Message) override { Control.abort(Message); }
   void interrupt() override;
@@ -113,7 +113,7 @@ private:
   bool isOwn(int Slice) const {
     return Islands.getNode(Slice) == Islands.getNode(Rank);
   }
-  /// Of the island, the rank that leads a slice.
+  /// The rank of the island that leads a slice.
   int getRoot(int Slice) const {
     return Islands.getLocalRank(
         Islands.getLeader(Islands.getNode(Rank), Slice));
@@ -129,14 +129,15 @@ private:
   bool Uniform, Queueing = false;
   std::string Name;
   int64_t LibraryBytes = 0;
-  /// Of the collective under way; kept, as nothing is allocated in a step. The
-  /// slices that pieces are of, and where what arrives in the scratch goes.
+  /// The pieces of the collective under way; kept, as nothing is allocated in a
+  /// step. The slices that pieces are of, and where what arrives in the scratch
+  /// goes.
   std::vector<IslandLibrary::Piece> Pieces;
   std::vector<int> Slices;
   std::vector<char *> Results;
-  /// Of the host: what goes to other islands, and comes from them. Addressed as
-  /// the whole array, but touched, and hence there, only in slices that this
-  /// rank leads.
+  /// Memory of the host: what goes to other islands, and comes from them.
+  /// Addressed as the whole array, but touched, and hence there, only in slices
+  /// that this rank leads.
   char *Staging = nullptr;
   int64_t StagingBytes = 0;
 };

@@ -111,7 +111,7 @@ double comm::getStartSeconds() {
   return Seconds;
 }
 
-/// Of string literals: a signal handler may not compose one.
+/// Prints string literals: a signal handler may not compose one.
 [[noreturn]] static void endWith(const char *Message) {
   for (const char *Part : {CommandName, Message})
     if (write(STDERR_FILENO, Part, std::strlen(Part)) < 0)

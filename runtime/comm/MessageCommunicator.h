@@ -83,7 +83,8 @@ public:
   void abort(const std::string &Message) override { Messages->abort(Message); }
 
 private:
-  /// Of a message between two ranks, under way at a time.
+  /// The most parts of a message between two ranks that are under way at a
+  /// time.
   static constexpr int MaxParts = 4;
   struct PendingMessage {
     bool IsBusy = false, Sends = false;

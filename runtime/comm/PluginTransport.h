@@ -22,7 +22,7 @@ namespace poplar::runtime::comm {
 
 /// A plug-in of the runtime's.
 struct TransportPlugin {
-  /// Of the backend: "mpi", whose plug-in is libpoplar_mpi.so.
+  /// The name of the backend: "mpi", whose plug-in is libpoplar_mpi.so.
   const char *Name;
   /// The environment variable that may name another file.
   const char *Variable;

@@ -43,11 +43,11 @@ public:
     char *Slots;
     int64_t SlotBytes;
     bool Feedback = false;
-    /// Of the slices that this rank sends to other nodes, one after the other:
-    /// countResidual() elements.
+    /// Residuals of the slices that this rank sends to other nodes, one after
+    /// the other: countResidual() elements.
     float *Residual = nullptr;
   };
-  /// Of rank `Rank`.
+  /// Counts the residuals of rank `Rank`.
   static int64_t countResidual(const Topology &Topo, int Rank,
                                const int64_t *Bounds);
   void start(const Arguments &A);

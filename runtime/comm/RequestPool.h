@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Of a transport plug-in: what its library calls a request lies at a small
+// For a transport plug-in: keeps what its library calls a request under a small
 // number. Header only, for plug-ins do not link the runtime.
 //
 //===----------------------------------------------------------------------===//

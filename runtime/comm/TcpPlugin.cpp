@@ -90,7 +90,8 @@ Clock::time_point after(double Seconds) {
                             std::chrono::duration<double>(Seconds));
 }
 
-/// Of a request of UCX, which is null once it is complete. Frees what is done.
+/// The status of a request of UCX, which is null once it is complete. Frees
+/// what is done.
 ucs_status_t getStatus(void *&Request) {
   if (!Request)
     return UCS_OK;

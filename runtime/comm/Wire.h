@@ -41,13 +41,13 @@ constexpr int64_t BlockElements = 256;
 /// The reciprocal of a smaller value's scale might be infinite.
 constexpr float SmallestScaled = 1e-35f;
 
-/// Of an element in memory.
+/// Bytes of an element in memory.
 inline int64_t getBytes(Type T) {
   constexpr int64_t Bytes[] = {4, 2, 2, 1, 1, 8};
   return Bytes[static_cast<int32_t>(T)];
 }
 
-/// Of a message of `Count` elements.
+/// Bytes of a message of `Count` elements.
 inline int64_t getBytes(Type T, int64_t Count) {
   int64_t Blocks = (Count + BlockElements - 1) / BlockElements;
   return Count * getBytes(T) + (T == Type::I8 ? Blocks * 4 : 0);

@@ -24,7 +24,7 @@
 using namespace poplar::runtime;
 
 namespace {
-/// Of samples and their targets so far.
+/// Adds up samples and their targets so far.
 class Tally {
 public:
   Tally(bool Reports, int64_t Size) : Reports(Reports), Size(Size) {}
@@ -75,7 +75,7 @@ static Options readAll(Options O) {
   return O;
 }
 
-/// Of one rank that has the whole model, or of all that meet.
+/// Evaluates on one rank that has the whole model, or on all that meet.
 static void evaluate(const PoplarProgram &Program, const Options &O,
                      Group *Ranks) {
   int Rank = Ranks ? Ranks->rank() : 0;

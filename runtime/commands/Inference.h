@@ -37,7 +37,7 @@ public:
   /// Whether the model's parts are on several ranks, of which only the first
   /// has the logits of all.
   bool isDivided() const;
-  /// Of run().
+  /// The logits of run().
   const std::vector<float> &getLogits() const {
     return isDivided() ? All : Logits;
   }

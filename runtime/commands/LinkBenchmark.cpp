@@ -119,13 +119,13 @@ private:
 
 } // namespace
 
-/// Of messages, and of all shards of a collective together: until one takes
-/// longer than MostSeconds.
+/// Sizes of messages, and of all shards of a collective together: until one
+/// takes longer than MostSeconds.
 static constexpr std::array<int64_t, 6> Sizes = {4,       1 << 10, 1 << 14,
                                                  1 << 18, 1 << 21, 1 << 23};
 static constexpr double MostSeconds = 1, SecondsPerSize = 0.2;
-/// Of what computation loses: as large as messages of pipelines, or parts of
-/// collectives.
+/// Bytes for the test of what computation loses: as large as messages of
+/// pipelines, or parts of collectives.
 static constexpr int64_t LossBytes = 1 << 19;
 static constexpr double LossSeconds = 0.3;
 static constexpr int LossRounds = 5;
@@ -299,7 +299,7 @@ double LinkBenchmark::measureOverhead() {
   });
   double Copies = static_cast<double>(Nodes.size() + Own->Ranks.size()) - 2;
   double Size = static_cast<double>(Program.world_size);
-  // Of the bytes of a collective, as CollectiveCost.h has them.
+  // Bytes that a collective moves, as CollectiveCost.h has them.
   double Moved = LossBytes * ((Size - 1) / Size + Copies / Size);
   double Overhead = Program.gpu ? 0
                                 : (measureLoss(POPLAR_ALL_GATHER) +

@@ -13,7 +13,7 @@
 
 namespace poplar::runtime {
 
-/// Of a message, median seconds of repetitions.
+/// Median seconds of repetitions of a message.
 struct MessageTime {
   double Bytes, Seconds;
 };

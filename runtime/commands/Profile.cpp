@@ -403,7 +403,7 @@ void Profiler::measureNoisyAgain() {
           Rounds + MoreRounds);
 }
 
-/// Of the state, the part that this rank updates.
+/// The part of the state that this rank updates.
 double Profiler::getOwnPart() const {
   const PoplarProgram &Program = Exec.program();
   double Own = 0, All = 0;

@@ -149,7 +149,7 @@ private:
   const Tokenizer *Tok;
   std::vector<int32_t> Ids;
   size_t Printed = 0;
-  /// Of a character that is not complete, where tokens are bytes.
+  /// Bytes of a character that is not complete, where tokens are bytes.
   std::string Bytes;
 };
 
@@ -163,7 +163,7 @@ static int32_t chooseToken(const std::vector<float> &Logits, const Options &O,
   return O.Choice.draw(Logits, toUniform(Bits));
 }
 
-/// Of a program that was built without functions for them.
+/// A note about a program that was built without functions for caches.
 static std::string explainNoCaches(const ModelInfo &Model) {
   return "note: sampling has no KV cache: it is not made for models with "
          "operations that need whole sequences, nor with poplar build "

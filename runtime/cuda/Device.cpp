@@ -70,7 +70,7 @@ constexpr int32_t MostPointers = 4094;
 
 /// What the device keeps in its own memory, in this order.
 struct Own {
-  /// Of updateAdamW, without and with weight decay.
+  /// Numbers of updateAdamW, without and with weight decay.
   float Hyper[2][8];
   float Factor;
   int32_t Overflow;
@@ -144,9 +144,9 @@ struct Device::Impl {
   /// The libraries', which products leave to whatever else comes between them.
   char *Scratch = nullptr;
   int64_t ScratchBytes = 0;
-  /// Of moments in 8 bits; null without.
+  /// Kernels for moments in 8 bits; null without.
   std::unique_ptr<WireKernels> StateKernels;
-  /// Of recordPoint, by number; made when first needed.
+  /// Events of recordPoint, by number; made when first needed.
   std::vector<Event> Points;
   /// What Own::Hyper and Own::Factor hold.
   float Hyper[2][8] = {};

@@ -41,7 +41,7 @@ using Stream = CUstream_st *;
 
 constexpr Result OutOfMemory = 2, InvalidImage = 200, NoBinaryForGPU = 209,
                  UnsupportedPTXVersion = 222;
-/// Of cuEventQuery.
+/// What cuEventQuery returns before the event.
 constexpr Result NotReady = 600;
 /// CUdevice_attribute.
 constexpr int CapabilityMajor = 75, CapabilityMinor = 76;

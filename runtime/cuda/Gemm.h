@@ -17,7 +17,7 @@
 
 namespace poplar::runtime::cuda {
 
-/// Of a GEMM; null where it has none.
+/// Operands of a GEMM; null where it has none.
 struct GemmOperands {
   const void *A, *B, *Bias;
   void *Aux, *C;

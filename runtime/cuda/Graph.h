@@ -42,7 +42,7 @@ namespace poplar::runtime::cuda {
 
 class Recorder {
 public:
-  /// Of work on a stream, which outlives this.
+  /// Records work on a stream, which outlives this.
   explicit Recorder(Stream Queue);
   ~Recorder();
   Recorder(const Recorder &) = delete;

@@ -16,7 +16,7 @@
 using namespace poplar::runtime;
 using namespace poplar::runtime::cuda;
 
-/// Of the directive `.version 8.1`.
+/// The version in the directive `.version 8.1`.
 static std::string readVersion(std::string_view PTX) {
   constexpr std::string_view Directive = ".version ";
   size_t Place = PTX.find(Directive);

@@ -79,7 +79,7 @@ public:
   CollectiveStream &operator=(const CollectiveStream &) = delete;
 
   Stream Queue = nullptr;
-  /// Of DeviceOrder, and of finish().
+  /// Events of DeviceOrder, and of finish().
   Event Points[comm::DeviceOrder::NumPoints + 1] = {};
 
 private:

@@ -16,16 +16,16 @@ namespace poplar::runtime::cuda {
 struct Choice {
   /// The driver's number for it.
   int Device;
-  /// Of the GPU: 86 for 8.6.
+  /// The compute capability of the GPU: 86 for 8.6.
   int Capability;
 };
 
 /// 80 for "sm_80".
 int getCapability(const char *Chip);
 
-/// Of the visible GPUs that are the program's chip, or else newer ones, the one
-/// whose place is that of the rank among those of its type on its node; or what
-/// POPLAR_CUDA_DEVICE says. Throws an Error where there is none.
+/// Chooses among the visible GPUs that are the program's chip, or else newer
+/// ones, the one whose place is that of the rank among those of its type on its
+/// node; or what POPLAR_CUDA_DEVICE says. Throws an Error where there is none.
 Choice chooseGPU(const PoplarProgram &Program, int Rank);
 
 } // namespace poplar::runtime::cuda

@@ -77,10 +77,12 @@ private:
   std::vector<int32_t> Ids, TargetIds;
   /// Where documents share samples.
   std::vector<int32_t> Positions;
-  /// Of a micro-step: keys of its samples, gradients and losses of its tokens.
+  /// Values of a micro-step: keys of its samples, gradients and losses of its
+  /// tokens.
   std::vector<uint32_t> Keys;
   std::vector<float> LossGradients, Losses;
-  /// Of the run under way; where the logits go, and the sum of losses so far.
+  /// State of the run under way; where the logits go, and the sum of losses so
+  /// far.
   Pass ThePass = Pass::Train;
   float *Logits = nullptr;
   double LossSum = 0;

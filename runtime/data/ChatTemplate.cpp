@@ -25,7 +25,7 @@ const ChatTemplate::Roles ChatTemplate::Table[] = {
      "assistant",
      true,
      false},
-    // Of Qwen and others.
+    // Qwen's and others'.
     {"ChatML",
      "chatml",
      {"<|im_start|>", "<|im_end|>"},

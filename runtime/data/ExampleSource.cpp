@@ -37,13 +37,13 @@ ExampleSource::ExampleSource(const ExampleFile &File, int64_t Begin,
   Packed.emplace(std::move(Lengths), Model.SeqLen);
 }
 
-/// Of a sample that others share.
+/// Places of a sample that others share.
 int64_t ExampleSource::getPlaces(int64_t Example) const {
   return std::min(File.length(Example) - 1, Model.SeqLen);
 }
 
-/// Of an endless sequence of samples: which of an epoch, in the order of the
-/// file or as it is packed.
+/// Finds, for an endless sequence of samples, which of an epoch it is, in the
+/// order of the file or as it is packed.
 int64_t ExampleSource::find(int64_t Index) {
   int64_t Epoch = Index / size(), Slot = Index % size();
   if (!Shuffle)

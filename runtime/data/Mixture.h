@@ -50,7 +50,7 @@ public:
 private:
   std::pair<SampleSource *, int64_t> find(int64_t Index) const override;
 
-  /// Of the samples that the parts before have left.
+  /// Shares of the samples that the parts before have left.
   std::vector<double> Shares;
 };
 

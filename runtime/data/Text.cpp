@@ -34,7 +34,7 @@ using namespace poplar::runtime;
 
 /// A text is encoded in parts of at least this size, which end behind a line.
 static constexpr size_t PartBytes = size_t(1) << 20;
-/// Of the files that are kept.
+/// The version of the files that are kept.
 static constexpr uint64_t FormatVersion = 2;
 
 std::vector<int64_t> poplar::runtime::findEnds(const ModelInfo &Model) {

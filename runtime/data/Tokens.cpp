@@ -100,7 +100,7 @@ static auto withType(const TokenLayout &Layout, const F &Visit) {
   case 4:
     return Layout.IsSigned ? Visit(int32_t()) : Visit(uint32_t());
   default:
-    // Of unsigned ones, those of 2^63 and more come out negative.
+    // Unsigned numbers of 2^63 and more come out negative.
     return Visit(int64_t());
   }
 }

@@ -64,7 +64,7 @@ private:
     TokenLayout Layout;
     const char *Tokens;
     int64_t First, Count;
-    /// Of its text, see describeInvalid.
+    /// A note on its text, see describeInvalid.
     std::string Note;
   };
   Shard openShard(const std::string &Path, TokenFormat Format, bool Reports,
@@ -73,7 +73,7 @@ private:
 
   std::string Pattern;
   int64_t VocabSize, Total = 0;
-  /// Of the tokens that were checked at the start.
+  /// The tokens that were checked at the start.
   int64_t Checked = 0;
   UsedIds Used;
   std::vector<Shard> Shards;

@@ -108,7 +108,7 @@ uint32_t poplar::runtime::getCRC32C(const std::string &Data) {
   return ~Sum;
 }
 
-/// Of data that holds checksums itself, the sum is of no use unless it is
+/// The sum of data that holds checksums itself is of no use unless it is
 /// changed.
 static std::string maskedSum(const std::string &Data) {
   uint32_t Sum = getCRC32C(Data);

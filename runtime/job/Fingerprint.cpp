@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 /// What is hashed at once: whoever waits is told of the progress in between.
 static constexpr size_t PieceBytes = 32 << 20, BlockBytes = 64 << 10;
-/// Of each file of a checkpoint.
+/// Bytes that are hashed of each file of a checkpoint.
 static constexpr int64_t CheckpointBytes = 64 << 20;
 
 void Fingerprint::hash(const char *Data, size_t Size) {
@@ -64,7 +64,7 @@ std::string Fingerprint::describe() const {
          " with the hash " + comm::toHex(Hash);
 }
 
-/// Of the files of a checkpoint, whether it decides what is loaded.
+/// Whether a file of a checkpoint decides what is loaded.
 static bool isRead(const std::string &Name) {
   auto EndsWith = [&](std::string_view End) {
     return Name.size() >= End.size() &&

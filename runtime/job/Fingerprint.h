@@ -25,9 +25,9 @@ public:
   /// Called now and then with the bytes that were read so far.
   using Report = std::function<void(int64_t)>;
 
-  /// Of each file up to `Whole` bytes are read: all of it, or, of a longer
-  /// file, its beginning, its end, and as much in blocks of 64 KiB that lie
-  /// evenly in between.
+  /// Reads up to `Whole` bytes of each file: all of it, or, of a longer file,
+  /// its beginning, its end, and as much in blocks of 64 KiB that lie evenly in
+  /// between.
   explicit Fingerprint(int64_t Whole, Report OnProgress = nullptr)
       : Whole(Whole), OnProgress(std::move(OnProgress)) {}
 

@@ -96,8 +96,8 @@ private:
   void pinToCores();
   void makeScopes();
   void useSites();
-  /// Of ranks of which this one is number `Rank`, and whose memory is
-  /// `OnDevice`'s, or the host's if that is null.
+  /// Begins a collective of ranks of which this one is number `Rank`, and whose
+  /// memory is `OnDevice`'s, or the host's if that is null.
   void begin(int64_t Id, comm::Collective C, int Rank, int Size,
              Device *OnDevice);
   /// Makes the libraries of ranks that share units, or hold the same buckets.
@@ -115,7 +115,7 @@ private:
   std::vector<Scope> Scopes; // by bucket
   /// Numbers of the groups that this rank is in.
   std::map<std::vector<int>, int> Subgroups;
-  /// Of the collectives under way, by their id.
+  /// Tickets of the collectives under way, by their id.
   std::vector<comm::CommStream::Ticket> Tickets;
   /// Null where communicators reach the device's memory as soon as they are
   /// asked to.

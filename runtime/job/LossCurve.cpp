@@ -113,7 +113,7 @@ std::string poplar::runtime::drawLossCurve(const std::vector<Metrics> &Rows,
     A.FirstStep = static_cast<double>(Rows.front().Step);
     A.LastStep = static_cast<double>(Rows.back().Step);
   }
-  // Of a huge loss, too, ticks are so far apart that adding one makes a
+  // Ticks of a huge loss, too, are so far apart that adding one makes a
   // difference.
   double Margin =
       0.05 * std::max({A.Highest - A.Lowest, 1e-3, 1e-3 * A.Highest});

@@ -24,9 +24,9 @@ struct Metrics {
   int64_t Step = 0;
   double Loss = NotMeasured, ValLoss = NotMeasured, Rate = 0, GradientNorm = 0,
          TokensPerSecond = 0;
-  /// Of the whole run so far, with its validation and its checkpoints, and
-  /// without the time between its parts. A run that an older version began does
-  /// not know.
+  /// Totals of the whole run so far, with its validation and its checkpoints,
+  /// and without the time between its parts. A run that an older version began
+  /// does not know them.
   double Seconds = NotMeasured, Tokens = NotMeasured, Epochs = NotMeasured;
 };
 

@@ -16,7 +16,7 @@
 
 using namespace poplar::runtime;
 
-/// Of all ranks, on all ranks.
+/// Gathers the facts of all ranks on all ranks.
 static std::vector<Facts> gatherFacts(Group &Ranks, const Facts &Mine,
                                       int64_t Size) {
   std::string All;

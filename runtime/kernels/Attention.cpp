@@ -85,7 +85,7 @@ struct Head {
   int64_t head;
   bool isBF16;
   uint64_t key;
-  /// Of the sample's tokens; read only where documents share samples.
+  /// Positions of the sample's tokens; read only where documents share samples.
   const int32_t *positions;
 };
 

@@ -55,7 +55,8 @@ public:
   Device &device() const { return Dev; }
   /// All memory allocated for the program.
   int64_t peakBytes() const { return PeakBytes; }
-  /// Of it the arena, which has room for micro-batches of largestBatch().
+  /// Bytes of the arena in it, which has room for micro-batches of
+  /// largestBatch().
   int64_t arenaBytes() const { return ArenaBytes; }
   int64_t largestBatch() const { return LargestBatch; }
 

@@ -48,13 +48,14 @@ struct ModelInfo {
   /// pipeline, keeps them in f16.
   bool Scaled = false;
   int64_t VocabSize = 0, SeqLen = 0;
-  /// Of the logits that the program computes: fewer than the vocabulary where
-  /// ranks share units, each of which has a part, in the order of positions.
+  /// Columns of the logits that the program computes: fewer than the vocabulary
+  /// where ranks share units, each of which has a part, in the order of
+  /// positions.
   int64_t LogitsColumns = 0;
   /// The name of the tokenizer's file in the job, and a hash of its content;
   /// empty without one.
   std::string Tokenizer, TokenizerHash;
-  /// Of a masked model: the token that replaces others, and those that are
+  /// In a masked model: the token that replaces others, and those that are
   /// never replaced, ascending.
   int64_t MaskToken = 0;
   std::vector<int64_t> SpecialTokens;

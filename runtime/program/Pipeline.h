@@ -67,8 +67,8 @@ private:
   struct Ring {
     char *Base = nullptr;
     int64_t Count = 0, Stride = 0, Bytes = 0;
-    /// Of messages, who sends or receives which rows of them, of which a sample
-    /// has `Rows`, and as what (see Collectives).
+    /// Who sends or receives which rows of messages, of which a sample has
+    /// `Rows`, and as what (see Collectives).
     const PoplarLink *Links = nullptr;
     int64_t NumLinks = 0, Rows = 1;
     int Kind = -1;
@@ -81,8 +81,8 @@ private:
       return Messages[static_cast<std::size_t>(Number % Count * NumLinks +
                                                Link)];
     }
-    /// Of a message of `Samples`, what goes over a link: of `Tokens` of a
-    /// sample all, with 0 those of the link.
+    /// Where the part of a message of `Samples` that goes over a link begins:
+    /// with `Tokens` of a sample all of them, with 0 those of the link.
     char *at(int64_t Number, int64_t Link, int64_t Samples,
              int64_t Tokens) const {
       int64_t First = Tokens ? 0 : Links[Link].first;
@@ -117,8 +117,8 @@ private:
   const PoplarRank &Rank;
   std::vector<Chunk> Chunks;
 
-  // Of the run under way. Passes are numbered in their order, which is that of
-  // all chunks of all stages.
+  // State of the run under way. Passes are numbered in their order, which is
+  // that of all chunks of all stages.
   MicroBatches *Work = nullptr;
   bool HasBackward = false;
   /// That each sample has in a message, where it is not all of them.

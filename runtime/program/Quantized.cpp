@@ -72,7 +72,7 @@ static float findLargest(const float *Values, int64_t Count) {
   return Largest;
 }
 
-/// Of a block of zeros, too.
+/// This holds for a block of zeros, too.
 static float invert(float Largest) { return 1.0f / std::max(Largest, 1e-38f); }
 
 namespace {
@@ -105,7 +105,8 @@ private:
 
   /// The last is above everything.
   std::array<float, 256> Middles;
-  /// Of the least value of each cell: of positive ones and 0, of negative ones.
+  /// Codes of the least value of each cell: of positive ones and 0, of negative
+  /// ones.
   std::array<uint8_t, NumCells> Above, Below;
 };
 } // namespace

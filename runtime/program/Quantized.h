@@ -23,10 +23,10 @@ namespace poplar::runtime {
 /// Values of codes (Runtime/QuantizedMaps.h), ascending: of NF4.
 extern const std::array<float, 16> NF4Values;
 
-/// Of the signed dynamic map of 8 bits.
+/// Values of the signed dynamic map of 8 bits.
 const std::array<float, 256> &getDynamicMap();
 
-/// Of the unsigned one.
+/// Values of the unsigned one.
 const std::array<float, 256> &getUnsignedDynamicMap();
 
 /// Between the values of such a map, then infinity. What is rounded gets the

@@ -40,7 +40,7 @@ public:
     return TheKind == String ? std::string_view(Text) : Default;
   }
   double asDouble(double Default = 0) const;
-  /// Of a number, as it is written.
+  /// A number as it is written.
   std::string_view getSpelling() const {
     return TheKind == Number ? std::string_view(Text) : std::string_view();
   }
@@ -58,7 +58,7 @@ public:
 private:
   friend class Parser;
   Kind TheKind = Null;
-  /// Of a string, its content; of a number or Boolean, its spelling.
+  /// The content of a string; the spelling of a number or Boolean.
   std::string Text;
   std::vector<Value> Elements;
   std::vector<std::pair<std::string, Value>> Members;

@@ -70,7 +70,7 @@ static void endAtLostPage(int Signal, siginfo_t *Info, void *) {
     writeEnd(FD >= 0 ? FD : STDERR_FILENO, M.Path);
     _exit(1);
   }
-  // Of other memory: as without a handler.
+  // Other memory ends as without a handler.
   signal(Signal, SIG_DFL);
 }
 

@@ -111,7 +111,7 @@ void poplar::runtime::fillNormals(float *Out, int64_t First, int64_t Count,
 
 void poplar::runtime::fillUniforms(float *Out, int64_t First, int64_t Count,
                                    uint64_t Key, float StdDev) {
-  // Of the interval [-1, 1] it is the square root of a third.
+  // For the interval [-1, 1] the deviation is the square root of a third.
   float Half = StdDev * 1.7320508f;
   uint64_t Start = splitmix64(Key) + static_cast<uint64_t>(First);
   for (int64_t I = 0; I < Count; ++I) {

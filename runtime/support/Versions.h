@@ -13,8 +13,8 @@
 
 namespace poplar::runtime {
 
-/// Of the libraries that the backend's Device calls, as members of an object of
-/// JSON: `"onednn": "2.7.3"`.
+/// Versions of the libraries that the backend's Device calls, as members of an
+/// object of JSON: `"onednn": "2.7.3"`.
 std::string getLibraryVersions();
 
 } // namespace poplar::runtime

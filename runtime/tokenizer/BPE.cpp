@@ -48,7 +48,7 @@ private:
   std::string UnknownName;
   PairMap Pairs;
   size_t NumMerges = 0;
-  /// Of bytes or ASCII characters, and of tokens like <0x0A>.
+  /// Ids of bytes or ASCII characters, and of tokens like <0x0A>.
   int32_t CharIds[256], ByteIds[256];
   /// With TakesBytes: the bytes of every token that is made of them.
   StringMap ByBytes;

@@ -31,7 +31,7 @@ struct ModelScratch {
   std::vector<Symbol> Symbols;
   std::vector<Merge> Merges;
   std::vector<uint32_t> Ids, Ranks, NewIds;
-  /// Of the best path of Unigram to each position.
+  /// Scores of the best path of Unigram to each position.
   std::vector<double> Scores;
   std::vector<int32_t> PathIds, Starts;
   std::string Text;

@@ -51,7 +51,7 @@ public:
   PieceMerges() = default;
   PieceMerges(const std::vector<Piece> &Pieces, int32_t Count);
 
-  /// Of a character; -1 if it is in no piece.
+  /// The number of a character; -1 if it is in no piece.
   int32_t getNumber(std::string_view Character) const {
     auto First = static_cast<unsigned char>(Character[0]);
     return First < 128 ? OfASCII[First] : Characters.find(Character);

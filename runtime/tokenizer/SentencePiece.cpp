@@ -26,9 +26,9 @@ using namespace poplar::runtime;
 
 /// "▁", which stands for a space.
 static constexpr std::string_view SpaceMark = "\xE2\x96\x81";
-/// Of a symbol of the user in Unigram, for each byte but the first. So it is in
-/// sentencepiece 0.2.3, whatever the score of the piece is; the highest score
-/// of pieces had a part in it in versions before.
+/// The score of a symbol of the user in Unigram, for each byte but the first.
+/// So it is in sentencepiece 0.2.3, whatever the score of the piece is; the
+/// highest score of pieces had a part in it in versions before.
 static constexpr float SymbolScore = 0.1f;
 /// Words of more bytes are not remembered.
 static constexpr size_t LongWord = 256;

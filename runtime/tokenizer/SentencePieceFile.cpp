@@ -21,9 +21,9 @@ class Message {
 public:
   struct Field {
     uint64_t Number = 0;
-    /// Of integers, and the bits of a float.
+    /// An integer, or the bits of a float.
     uint64_t Value = 0;
-    /// Of strings, bytes and messages.
+    /// A string, bytes or a message.
     std::string_view Text;
   };
 

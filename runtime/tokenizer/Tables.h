@@ -107,8 +107,8 @@ public:
     int32_t Value;
   };
   ByteTrie() = default;
-  /// Of several items with the same text, the last one counts. Empty texts are
-  /// left out.
+  /// The last of several items with the same text counts. Empty texts are left
+  /// out.
   explicit ByteTrie(std::vector<Item> Items);
 
   bool empty() const { return Nodes.size() <= 1; }

@@ -160,7 +160,7 @@ private:
   std::string Repaired, Normalized;
   std::vector<Section> Sections, Parts;
   NormalizerScratch Scratch;
-  /// Of every step of the pre-tokenizer.
+  /// Storage of every step of the pre-tokenizer.
   std::vector<std::string> Storages;
   std::vector<std::vector<Match>> Cuts;
   ModelScratch ModelState;

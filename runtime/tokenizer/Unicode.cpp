@@ -217,7 +217,7 @@ static int getOptions(Form To) {
   return 0;
 }
 
-/// Of a part in which there is a normal form of every character.
+/// Normalises a part in which there is a normal form of every character.
 static void normalizeKnown(std::string_view Text, Form To, std::string &Out) {
   if (Text.empty())
     return;

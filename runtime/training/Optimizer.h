@@ -65,11 +65,12 @@ private:
   Executor &Exec;
   AdamWSettings Settings;
   std::vector<double> Partial;
-  /// Of the update under way. A clipping factor of 0 stands for no update.
+  /// The norm of the update under way. A clipping factor of 0 stands for no
+  /// update.
   double Norm = 0;
   double Scale = 1;
   int64_t StepsSinceOverflow = 0;
-  /// Of this rank; of any rank.
+  /// Overflows of this rank, and of any rank.
   bool OverflowHere = false, Overflowed = false;
   void adaptScale();
   float Hyper[8] = {};

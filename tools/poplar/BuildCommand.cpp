@@ -29,20 +29,18 @@ struct Arguments : JobRequest {
 /// What --init of the program is to name: the weights that the model was
 /// imported with, or what the user knows; empty if it needs none.
 static std::string findBase(mlir::ModuleOp module) {
-  auto model = module->getAttrOfType<mlir::DictionaryAttr>(nn::kModelAttr);
-  if (!model)
-    return "";
-  auto path = model.getAs<mlir::StringAttr>("weights_path");
+  nn::Model model = nn::Model::of(module);
+  auto path = model.getWeightsPath();
   if (!path)
-    return model.contains("lora_rank") ? "HF_DIR" : "";
-  if (!llvm::sys::fs::exists(path.getValue()))
+    return model.getLoraRank() ? "HF_DIR" : "";
+  if (!llvm::sys::fs::exists(*path))
     return "HF_DIR";
   llvm::SmallString<128> here;
-  llvm::StringRef shown = path;
+  llvm::StringRef shown = *path;
   if (!llvm::sys::fs::current_path(here) &&
       shown.consume_front((here + "/").str()) && !shown.empty())
     return shown.str();
-  return path.str();
+  return path->str();
 }
 
 /// Options that are given for a plan but would do nothing.

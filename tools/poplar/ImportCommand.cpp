@@ -88,30 +88,25 @@ static constexpr const char *kLfsPointer =
 static std::string describe(mlir::ModuleOp module, const Arguments &arguments,
                             bool seqLenGiven,
                             const poplar::ImportSummary &summary) {
-  auto model =
-      module->getAttrOfType<mlir::DictionaryAttr>(poplar::nn::kModelAttr);
-  auto number = [&](llvm::StringRef name) {
-    return model.getAs<mlir::IntegerAttr>(name).getInt();
-  };
+  const poplar::nn::Model model = poplar::nn::Model::of(module);
   std::string text;
   llvm::raw_string_ostream stream(text);
   stream << llvm::formatv(
       "model     {0}, {1:N} parameters, {2} layers, hidden size {3}, "
       "vocabulary {4}\n",
-      model.getAs<mlir::StringAttr>("architecture").getValue(),
-      number("num_parameters"), number("num_layers"), number("hidden_size"),
-      number("vocab_size"));
-  int64_t seqLen = number("seq_len");
+      *model.getArchitecture(), *model.getNumParameters(),
+      *model.getNumLayers(), *model.getHiddenSize(), *model.getVocabSize());
+  int64_t seqLen = *model.getSeqLen();
   int64_t trained = 0;
   for (auto parameter : module.getOps<poplar::nn::ParameterOp>())
     if (!parameter.getFrozen())
       trained += llvm::cast<mlir::RankedTensorType>(parameter.getType())
                      .getNumElements();
-  if (auto rank = model.getAs<mlir::IntegerAttr>("lora_rank"))
+  if (auto rank = model.getLoraRank())
     stream << llvm::formatv(
         "adapters  LoRA of rank {0} on {1}{2}: {3:N} parameters are trained, "
         "the others are frozen\n",
-        rank.getInt(), model.getAs<mlir::StringAttr>("lora_targets").getValue(),
+        *rank, *model.getLoraTargets(),
         hasExperts(module) ? ", and on no experts" : "", trained);
   int64_t quantized = 0, bytes = 0;
   for (auto parameter : module.getOps<poplar::nn::ParameterOp>()) {
@@ -148,12 +143,10 @@ static std::string describe(mlir::ModuleOp module, const Arguments &arguments,
   if (arguments.packing)
     stream << "packing   examples share samples: attention does not look "
               "across their borders\n";
-  if (auto mask = model.getAs<mlir::IntegerAttr>("mask_token_id")) {
-    stream << "objective masked tokens become " << mask.getInt() << " ("
+  if (auto mask = model.getMaskToken()) {
+    stream << "objective masked tokens become " << *mask << " ("
            << summary.maskSource << "); never masked: ";
-    llvm::interleaveComma(
-        model.getAs<mlir::DenseI64ArrayAttr>("special_token_ids").asArrayRef(),
-        stream);
+    llvm::interleaveComma(*model.getSpecialTokens(), stream);
     stream << "\n";
   } else {
     stream << "objective the next token\n";
@@ -164,7 +157,7 @@ static std::string describe(mlir::ModuleOp module, const Arguments &arguments,
   llvm::sys::path::append(weights, "model.safetensors");
   if (isLfsPointer(weights))
     stream << "weights   model.safetensors " << kLfsPointer << "\n";
-  else if (model.contains("weights_path"))
+  else if (model.getWeightsPath())
     stream << "weights   found, and not part of the model: `poplar train "
               "PROGRAM --init "
            << shown << "` starts from them\n";
@@ -190,12 +183,9 @@ static void addWeights(mlir::ModuleOp module, llvm::StringRef config) {
     directory.pop_back();
   if (!holdsFile(directory, "model.safetensors"))
     return;
-  mlir::NamedAttrList entries(
-      module->getAttrOfType<mlir::DictionaryAttr>(poplar::nn::kModelAttr));
-  entries.set("weights_path",
-              mlir::Builder(module.getContext()).getStringAttr(directory));
-  module->setAttr(poplar::nn::kModelAttr,
-                  entries.getDictionary(module.getContext()));
+  poplar::nn::Model model = poplar::nn::Model::of(module);
+  model.setWeightsPath(directory);
+  model.attachTo(module);
 }
 
 /// What a directory without a tokenizer that Poplar reads has instead.
@@ -235,18 +225,13 @@ static bool addTokenizer(mlir::ModuleOp module, llvm::StringRef config,
       error = facts.error + "; --no-tokenizer imports the model without it";
       return false;
     }
-    auto model =
-        module->getAttrOfType<mlir::DictionaryAttr>(poplar::nn::kModelAttr);
-    int64_t vocabulary = model.getAs<mlir::IntegerAttr>("vocab_size").getInt();
-    mlir::NamedAttrList entries(model);
-    mlir::Builder attrs(module.getContext());
+    poplar::nn::Model model = poplar::nn::Model::of(module);
+    int64_t vocabulary = *model.getVocabSize();
     uint64_t hash = llvm::xxh3_64bits((*file)->getBuffer());
-    entries.set("tokenizer", attrs.getStringAttr(name));
-    entries.set("tokenizer_hash",
-                attrs.getStringAttr(llvm::formatv("{0:x-16}", hash).str()));
-    entries.set("tokenizer_path", attrs.getStringAttr(path.str()));
-    module->setAttr(poplar::nn::kModelAttr,
-                    entries.getDictionary(module.getContext()));
+    model.setTokenizer(name);
+    model.setTokenizerHash(llvm::formatv("{0:x-16}", hash).str());
+    model.setTokenizerPath(path);
+    model.attachTo(module);
     text = "tokenizer " + facts.description + " (" + name.str() +
            "), which encodes text\n";
     if (facts.size > vocabulary)
@@ -257,9 +242,7 @@ static bool addTokenizer(mlir::ModuleOp module, llvm::StringRef config,
                         facts.size - 1, vocabulary);
     return true;
   }
-  auto model =
-      module->getAttrOfType<mlir::DictionaryAttr>(poplar::nn::kModelAttr);
-  if (model.getAs<mlir::IntegerAttr>("vocab_size").getInt() != 256)
+  if (poplar::nn::Model::of(module).getVocabSize() != 256)
     text = describeNoTokenizer(directory);
   return true;
 }
@@ -283,12 +266,9 @@ static bool addAdapters(mlir::ModuleOp module,
 
 /// Has the optimizer keep moments in 8 bits. Fails with `error` set.
 static bool narrowStates(mlir::ModuleOp module, std::string &error) {
-  mlir::NamedAttrList entries(
-      module->getAttrOfType<mlir::DictionaryAttr>(poplar::nn::kModelAttr));
-  entries.set("int8_states",
-              mlir::Builder(module.getContext()).getBoolAttr(true));
-  module->setAttr(poplar::nn::kModelAttr,
-                  entries.getDictionary(module.getContext()));
+  poplar::nn::Model model = poplar::nn::Model::of(module);
+  model.setInt8States(true);
+  model.attachTo(module);
   auto parameters = module.getOps<poplar::nn::ParameterOp>();
   if (llvm::any_of(parameters, [](poplar::nn::ParameterOp parameter) {
         return poplar::zero::hasInt8States(parameter);

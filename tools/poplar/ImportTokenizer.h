@@ -12,8 +12,8 @@
 #include <cstdint>
 #include <string>
 
-/// Of a file that the runtime is to read. It is the runtime's code that looks
-/// at it, behind this interface, which has nothing of either's types.
+/// Facts of a file that the runtime is to read. The runtime's code looks at it,
+/// behind this interface, which has nothing of either's types.
 struct TokenizerFacts {
   /// One more than the largest id.
   int64_t size = 0;

@@ -75,7 +75,7 @@ static std::string formatSummary(const PlacementProblem &problem,
       .str();
 }
 
-/// Of each stage.
+/// The layers of each stage.
 static std::vector<int> getLayers(const GeoPlan &plan) {
   std::vector<int> layers;
   for (size_t j = 0; j < plan.stages.size(); ++j)

@@ -42,7 +42,7 @@ struct Arguments {
   bool hypothetical = false;
   /// 0 where they are not given.
   int tensorDegree = 0, chunks = 0;
-  /// Of pipeline stages that the user describes.
+  /// Pipeline stages that the user describes.
   ZeroPlanStagesOptions pipeline;
   HeteroAllocateOptions allocation;
   BuildOptions build;
@@ -63,12 +63,10 @@ static int64_t parseGlobalBatch(llvm::StringRef text, mlir::ModuleOp module) {
     return 0;
   if (!tokens)
     return number == std::floor(number) ? int64_t(number) : 0;
-  auto model = module->getAttrOfType<mlir::DictionaryAttr>(nn::kModelAttr);
-  auto length = model ? model.getAs<mlir::IntegerAttr>("seq_len") : nullptr;
-  if (!length || length.getInt() < 1)
+  std::optional<int64_t> length = nn::Model::of(module).getSeqLen();
+  if (!length)
     return 0;
-  return std::max<int64_t>(
-      1, std::llround(number * factor / double(length.getInt())));
+  return std::max<int64_t>(1, std::llround(number * factor / double(*length)));
 }
 
 /// Whether there is a plan of all devices.

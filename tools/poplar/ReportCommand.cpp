@@ -159,24 +159,19 @@ static bool addStages(zero::PlanOp op, Compilation &compilation,
 }
 
 static ReportModel readModel(mlir::ModuleOp module) {
-  auto facts = module->getAttrOfType<mlir::DictionaryAttr>(nn::kModelAttr);
-  auto number = [&](llvm::StringRef name) {
-    auto value = facts.getAs<mlir::IntegerAttr>(name);
-    return value ? value.getInt() : 0;
-  };
+  nn::Model facts = nn::Model::of(module);
   ReportModel model;
-  if (auto name = facts.getAs<mlir::StringAttr>("architecture"))
-    model.architecture = name.str();
+  model.architecture = facts.getArchitecture().value_or("");
   for (auto parameter : module.getOps<nn::ParameterOp>()) {
     int64_t elements =
         llvm::cast<mlir::ShapedType>(parameter.getType()).getNumElements();
     model.parameters += elements;
     model.trained += parameter.getFrozen() ? 0 : elements;
   }
-  model.layers = number("num_layers");
-  model.hidden = number("hidden_size");
-  model.vocabulary = number("vocab_size");
-  model.context = number("seq_len");
+  model.layers = facts.getNumLayers().value_or(0);
+  model.hidden = facts.getHiddenSize().value_or(0);
+  model.vocabulary = facts.getVocabSize().value_or(0);
+  model.context = facts.getSeqLen().value_or(0);
   return model;
 }
 
@@ -202,7 +197,7 @@ static bool addPlan(const std::string &path, Compilation &compilation,
   if (!compilation.load(path))
     return false;
   mlir::ModuleOp module = compilation.getModule();
-  if (module->hasAttrOfType<mlir::DictionaryAttr>(nn::kModelAttr))
+  if (nn::Model::of(module))
     report.model = readModel(module);
   auto plans = module.getOps<zero::PlanOp>();
   report.hasPlan = !plans.empty();

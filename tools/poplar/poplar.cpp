@@ -126,7 +126,8 @@ int main(int argc, char **argv) {
     std::string extras = describeExtras(app);
     return reportError(extras.empty() ? error.what() : extras);
   } catch (const std::out_of_range &) {
-    // Of the library, about the value of a flag, which it does not name.
+    // An error of the library about the value of a flag, which it does not
+    // name.
     auto *word = std::find_if(argv + 1, argv + argc, isFlagOutOfRange);
     return reportError((word == argv + argc ? "a flag" : std::string(*word)) +
                        " is out of range: a flag is true or false");

@@ -83,7 +83,7 @@ TEST_F(ClusterFileTest, GoesBeforeTheModel) {
   EXPECT_EQ(list(), "cluster.device_type cluster.node builtin.module ");
 }
 
-// Of a plan, what it plans for.
+// From a plan, it takes what the plan is for.
 TEST_F(ClusterFileTest, TakesClusterOpsOnly) {
   std::string file = write("c.mlir", R"mlir(
     module @other {}

@@ -128,7 +128,7 @@ private:
 /// that is busy with something else. A fault shows in every attempt.
 constexpr int Attempts = 5;
 
-/// Of a collective, at least; 0 if that is not known.
+/// The least delay of a collective; 0 if that is not known.
 std::chrono::milliseconds getDelay() {
   const char *Given = std::getenv("POPLAR_EMULATED_NCCL_DELAY");
   return std::chrono::milliseconds(Given ? std::atoi(Given) : 0);

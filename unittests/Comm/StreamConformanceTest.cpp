@@ -24,7 +24,7 @@
 using namespace poplar::runtime;
 using namespace poplar::runtime::comm;
 
-/// Of this process, by libraries that are loaded, too.
+/// Yields of this process, by libraries that are loaded, too.
 static std::atomic<int64_t> Yields{0};
 
 extern "C" int sched_yield() {
@@ -265,9 +265,8 @@ template <typename F> Comparison compareOn(CommStream &Stream, F Make) {
 TEST(StreamConformance, ClaimsThatDifferAreNamed) {
   onEachStream([](CommStream &Stream) {
     using Claims = std::vector<Claim>;
-    Comparison Same = compareOn(Stream, [](int) {
-      return Claims{{"--lr", "0.1"}, {"--steps", "5"}};
-    });
+    Comparison Same = compareOn(
+        Stream, [](int) { return Claims{{"--lr", "0.1"}, {"--steps", "5"}}; });
     EXPECT_EQ(Same.Error + Same.Note, "");
     if (Stream.size() < 3)
       return;

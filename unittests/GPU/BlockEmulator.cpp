@@ -50,16 +50,16 @@ struct Thread {
   State state = Ready;
   Fiber *fiber = nullptr;
   std::array<int32_t, 3> index;
-  /// Of a shuffle: what is given, from where, among whom, and what is got. Of a
-  /// barrier, what is given and got.
+  /// A shuffle: what is given, from where, among whom, and what is got. A
+  /// barrier: what is given and got.
   uint32_t value = 0, result = 0;
   int32_t source = 0;
   uint64_t members = 0;
   bool valid = false;
-  /// Of a gathering: its values; null in a shuffle.
+  /// Values of a gathering; null in a shuffle.
   const uint64_t *values = nullptr;
   int32_t count = 0;
-  /// Of a barrier of the subgroup.
+  /// Whether it waits at a barrier of the subgroup.
   bool isBarrier = false;
   /// The line that the thread has come to.
   int32_t line = 0;
@@ -94,7 +94,7 @@ struct Block {
 /// Shuffles, or leaves everything as it is.
 class Order {
 public:
-  /// Of a launch.
+  /// Begins a launch.
   void start() {
     const char *given = std::getenv("POPLAR_EMULATED_ORDER");
     seed = given ? static_cast<uint32_t>(std::atoll(given)) : 0;
@@ -120,7 +120,7 @@ Block *block;
 Thread *current;
 Order order;
 Place scheduler;
-/// Of the threads of a block, by number; kept from block to block.
+/// The fibers of the threads of a block, by number; kept from block to block.
 std::vector<std::unique_ptr<Fiber>> fibers;
 
 /// A function must not jump to itself, nor be inlined into one that does.

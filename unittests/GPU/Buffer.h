@@ -40,8 +40,8 @@ struct Buffer {
               '\xff'),
         element(element) {}
 
-  /// Of a tensor: numbers away from zero, so that no square root or logarithm
-  /// is of nothing; indices that are valid everywhere.
+  /// Fills a tensor: numbers away from zero, so that no square root or
+  /// logarithm is of nothing; indices that are valid everywhere.
   Buffer(mlir::RankedTensorType type, int64_t batch, std::mt19937 &random)
       : Buffer(type.getElementType(), countElements(type, batch)) {
     std::uniform_real_distribution<float> real(0.25f, 1.25f);

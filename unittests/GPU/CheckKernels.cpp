@@ -209,7 +209,8 @@ static std::string describeWorst(const Buffer &B, const char *Expected,
   double Size = 0;
   for (double W : Wanted)
     Size += std::isnan(W) ? 0 : W * W;
-  // Of an element: its share of the distance, or more than that of the type.
+  // What an element may differ by: its share of the distance, or more than that
+  // of the type.
   double Allowed =
       std::max(B.Tolerance *
                    std::sqrt(Size / std::max<double>(1, double(Wanted.size()))),

@@ -24,7 +24,8 @@ namespace poplar::gputest {
 /// A kernel as a host runs it, and as a GPU does.
 struct KernelPair {
   std::string name;
-  /// Of what its pointers point to, by argument, then by result not in place.
+  /// The types of what its pointers point to, by argument, then by result not
+  /// in place.
   std::vector<mlir::RankedTensorType> tensors;
   /// Parts, per sample if `batched`.
   int64_t parts;

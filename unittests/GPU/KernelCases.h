@@ -46,7 +46,7 @@ struct KernelCase {
   /// and C.
   std::vector<int> pointers;
   std::vector<Buffer> before, after;
-  /// Of buffers that change.
+  /// The tolerance of buffers that change.
   double tolerance;
   /// Instead of all that: elements of optimizer states in 8 bits, whose kernels
   /// are the runtime's own.

@@ -44,7 +44,7 @@ TEST_P(GPUKernels, AgreeWithTheHosts) {
                   import, context, error);
   ASSERT_TRUE(module) << error;
   BuildOptions options;
-  // Of the products nothing is run here, and not every CPU has those of bf16.
+  // No product is run here, and not every CPU has those of bf16.
   options.workspaceBytes = 0;
   options.precision = precision;
   PassManager pm(&context);
@@ -57,7 +57,7 @@ TEST_P(GPUKernels, AgreeWithTheHosts) {
 
   std::mt19937 random(1);
   for (const KernelPair &kernel : compiled.kernels) {
-    // Of a flat kernel, elements: not a multiple of anything.
+    // The elements of a flat kernel are not a multiple of anything.
     int64_t batch = kernel.isFlat ? 2579 : 3;
     int64_t extent = kernel.parts * (kernel.batched ? batch : 1);
     std::vector<Buffer> host;

@@ -198,7 +198,8 @@ public:
   void addScale(float last);
 
 private:
-  /// Of a few bits, as are sums of their products: files of them are small.
+  /// Numbers have few bits, as have sums of their products: files of them are
+  /// small.
   Buffer eighths(Type type, int64_t count, float factor = 1) {
     Buffer buffer(type, count);
     std::uniform_int_distribution<int> numbers(-8, 8);

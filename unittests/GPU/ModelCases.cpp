@@ -36,7 +36,7 @@ std::string poplar::gputest::writeModelCases(const std::string &model,
   if (!module)
     return error;
   BuildOptions options;
-  // Of the products nothing is run here, and not every CPU has those of bf16.
+  // No product is run here, and not every CPU has those of bf16.
   options.workspaceBytes = 0;
   std::optional<NumberFormat> format = parseWord<NumberFormat>(precision);
   if (!format)
@@ -57,7 +57,7 @@ std::string poplar::gputest::writeModelCases(const std::string &model,
   for (const KernelPair &kernel : compiled.kernels) {
     KernelCase entry;
     entry.name = entry.kernel = kernel.name;
-    // Of a flat kernel, elements: not a multiple of anything.
+    // The elements of a flat kernel are not a multiple of anything.
     entry.batch = kernel.isFlat ? 2579 : 3;
     entry.extent = kernel.parts * (kernel.batched ? entry.batch : 1);
     entry.tolerance = format == NumberFormat::F32 ? 1e-5 : 5e-3;

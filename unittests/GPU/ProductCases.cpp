@@ -31,7 +31,7 @@ static double geluGrad(double x) {
          x / 2 * (1 - t * t) * std::sqrt(2 / M_PI) * (1 + 3 * 0.044715 * x * x);
 }
 
-/// Of the gradient of a bias; 0 where there is none.
+/// Sums of the gradient of a bias; 0 where there is none.
 static int64_t countSums(const PoplarGemm &gemm) {
   if (gemm.epilogue == POPLAR_BIAS_GRAD_A)
     return gemm.m;

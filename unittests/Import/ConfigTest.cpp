@@ -55,11 +55,10 @@ protected:
     auto module = importModel(path, options, context, error);
     if (!module)
       return "";
-    mlir::NamedAttrList facts(
-        (*module)->getAttrOfType<mlir::DictionaryAttr>(nn::kModelAttr));
-    facts.erase("config");
-    facts.erase("config_facts");
-    (*module)->setAttr(nn::kModelAttr, facts.getDictionary(&context));
+    nn::Model model = nn::Model::of(*module);
+    model.clearConfig();
+    model.clearConfigFacts();
+    model.attachTo(*module);
     std::string printed;
     llvm::raw_string_ostream(printed) << *module;
     return printed;

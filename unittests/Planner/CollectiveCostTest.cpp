@@ -62,7 +62,7 @@ TEST(CollectiveCostTest, twoRanksOfANode) {
             (std::vector<double>{200.0 / 8192, 200.0 / 8192, 0, 0}));
 }
 
-// Of three ranks, one sends its shard twice and gets the others.
+// With three ranks, one sends its shard twice and gets the others.
 TEST(CollectiveCostTest, overheadOfWhatIsSentAndReceived) {
   ClusterView cluster = makeCluster({3});
   cluster.defaultInside->overhead = 0.5;

@@ -28,7 +28,7 @@ GeoProblem poplar::makeRandomGeo(std::mt19937 &random) {
   if (below(2))
     for (int i = 0; i < units; ++i)
       problem.frozenElements.push_back(20 * (1 + below(5)));
-  // Of half of all problems.
+  // This makes half of all problems.
   if (problem.elements[0] > 20)
     for (int64_t count : problem.elements)
       problem.int8States.push_back(count / 4 * 3);

@@ -14,8 +14,8 @@
 
 namespace poplar {
 
-/// Of one to five devices, all kinds of links, memory that is short now and
-/// then.
+/// Makes problems of one to five devices, all kinds of links, memory that is
+/// short now and then.
 GeoProblem makeRandomGeo(std::mt19937 &random);
 
 /// The cost, written down as GeoProblem.h defines it; infinite if a stage does

@@ -79,7 +79,7 @@ TEST(HybridColumns, AreHardlySlowerThanTheLeastOfAllAndNoneBeatsTheBound) {
   EXPECT_GT(tighter, solved / 10);
 }
 
-/// Of interleaved stages, what is in flight depends on the micro-batches.
+/// What is in flight in interleaved stages depends on the micro-batches.
 TEST(HybridColumns, NoneOfSeveralChunksBeatsTheBound) {
   std::mt19937 random(2);
   int solved = 0, interleaved = 0;

@@ -157,7 +157,8 @@ static std::optional<Planned> planGeo(const ClusterView &cluster,
 static void check(const Planner &plan, unsigned seed, int clusters,
                   int mostNodes, int mostDevices) {
   for (int i = 0; i < clusters; ++i) {
-    // Of each cluster its own, so that one can be looked at by itself.
+    // Each cluster has a generator of its own, so that one can be looked at by
+    // itself.
     std::mt19937 random(seed + i);
     ClusterView cluster =
         makeUnevenCluster(random, mostNodes, mostDevices).cluster;

@@ -240,7 +240,7 @@ TEST(HybridModel, SharesUnitsAmongDevices) {
   // Units 0 to 2: what the first has, and what both have.
   EXPECT_EQ(problem->countShared(2, 0, 3),
             std::pair(int64_t(1080), int64_t(60)));
-  // Of all units, what is tied counts once. Of four devices nothing is known
+  // Tied parameters of all units count once. For four devices nothing is known
   // but their number.
   EXPECT_EQ(problem->countShared(2, 0, 4),
             std::pair(int64_t(1190), int64_t(80)));
@@ -425,7 +425,8 @@ TEST(HybridReview, SplitsTheGapExactly) {
   EXPECT_GT(gaps, 50);
 }
 
-/// Of the best plans of every number of chunks, the fastest when simulated.
+/// Among the best plans of every number of chunks, the fastest when simulated
+/// is taken.
 TEST(HybridChoice, TakesTheFastestWhenSimulated) {
   std::mt19937 random(9);
   int interleaved = 0, solved = 0;

@@ -66,7 +66,7 @@ static HybridProblem makeRandomHybrid(std::mt19937 &random, int units) {
   for (int i = 0; i < units; ++i)
     problem.elements.push_back(10 * (1 + below(5)));
   problem.tiedElements = below(3) ? 0 : 5;
-  // Of half of all problems.
+  // This makes half of all problems.
   if (problem.elements[0] > 20) {
     for (int64_t count : problem.elements)
       problem.int8States.push_back(count / 4 * 3);
@@ -215,7 +215,7 @@ static double once(const HybridProblem &problem, const HybridPlan &plan, int j,
                     (latencyInside + latencyBetween);
 }
 
-/// Of each chunk of a stage, its units.
+/// The units of each chunk of a stage.
 static std::vector<std::pair<int, int>> cutChunks(const Place &here,
                                                   int chunks) {
   std::vector<double> middles;
@@ -304,7 +304,7 @@ double poplar::defineHybridCost(const HybridProblem &problem,
       };
       hold(elements, int8States - tiedInt8, z);
       hold(tied, tiedInt8, z ? 1 : 0);
-      // Of what is frozen there are working copies, and nothing else.
+      // Frozen parameters have working copies, and nothing else.
       bytes += state.parameter * ceilDivide(frozen, z == 3 ? ranks : t);
       if (replicas > 1) {
         StepElements step = {elements + frozen, elements + frozen, elements};

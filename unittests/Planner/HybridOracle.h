@@ -16,11 +16,11 @@ namespace poplar {
 
 /// One or two types, up to four units, some choices of each kind.
 HybridProblem makeRandomHybrid(std::mt19937 &random);
-/// Of interleaved plans, of up to six units.
+/// Makes interleaved plans, of up to six units.
 HybridProblem makeRandomInterleaved(std::mt19937 &random);
 
-/// Of the first stage of a plan of one lane: what it spends once an iteration,
-/// and how long all that comes before it takes.
+/// What the first stage of a plan of one lane spends once an iteration, and how
+/// long all that comes before it takes.
 struct FirstSync {
   double seconds = 0, before = 0;
 };

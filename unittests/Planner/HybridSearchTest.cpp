@@ -64,8 +64,8 @@ TEST(HybridSearch, FindsTheLeastOfAllInterleavedPlans) {
   for (int i = 0; i < 1500; ++i) {
     HybridProblem problem = makeRandomInterleaved(random);
     ASSERT_EQ(problem.check(), "") << i;
-    // Of several lanes, too many micro-batches are taken to be in flight: what
-    // is found fits, but it need not be the best that does.
+    // With several lanes, too many micro-batches are taken to be in flight:
+    // what is found fits, but it need not be the best that does.
     if (problem.types.size() > 1) {
       HybridSearchResult tight = searchHybridPlan(problem);
       EXPECT_EQ(tight.plan ? tight.plan->verify(problem) : "", "") << i;

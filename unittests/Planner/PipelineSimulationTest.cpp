@@ -309,7 +309,7 @@ TEST(PipelineSimulation, IsCloseToTheClosedFormOfBestPlans) {
       for (const PipelineSimulation::Stage &stage : lane)
         EXPECT_GE(stage.waiting, -1e-9);
   }
-  // Of tiny pipelines; 0.16 when this was written.
+  // The bound is for tiny pipelines; 0.16 when this was written.
   EXPECT_LT(worst, 0.18);
 }
 

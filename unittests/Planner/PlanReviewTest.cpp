@@ -142,7 +142,7 @@ TEST_F(HandWrittenPlanTest, DroppedTypesKeepTheirCurves) {
   std::string error;
   auto review = reviewPlan(cluster, model, plan, error);
   ASSERT_TRUE(review) << error;
-  // Of both: 1 and 0.1 samples a second.
+  // The sum of both: 1 and 0.1 samples a second.
   EXPECT_NEAR(review->explanation.sumOfParts, 1.1, 1e-9);
   EXPECT_TRUE(review->explanation.whatIf[1].oneMore.has_value());
   EXPECT_FALSE(review->explanation.whatIf[1].oneLess.has_value());

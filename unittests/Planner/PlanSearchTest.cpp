@@ -334,7 +334,7 @@ double secondsToSearch(int64_t devices, bool recomputes,
   cluster.defaultBetween = LinkSpeed{1e-5, 12e9};
   PlanChoices choices;
   choices.globalBatch = 1024;
-  // Of the processor: others may keep it busy.
+  // The time is the processor's: others may keep it busy.
   std::clock_t start = std::clock();
   PlanSearchResult result = searchPlans(cluster, model, exact(), choices);
   double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;

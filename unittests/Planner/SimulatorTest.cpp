@@ -85,7 +85,8 @@ TEST(SimulatorTest, noOverheadWhileWaiting) {
   checkConsistency(problem, result, 1);
 }
 
-// Of 4 seconds of the collective the first rank computes 1, the second all.
+// The first rank computes in 1 of 4 seconds of the collective, the second in
+// all.
 TEST(SimulatorTest, overheadInPart) {
   SimulationProblem problem = makeProblem(
       {{Operation::start(0, 0), Operation::compute(0, 1), Operation::wait(0)},

@@ -35,7 +35,7 @@ Turn backward(int64_t i, int64_t chunk = 0) { return {true, i, chunk}; }
 /// knows nothing of counts: a sender holds each message in a named buffer until
 /// a receiver has opened a named slot for that very micro-batch and chunk.
 struct Network {
-  /// Of whom a message is received: direction, the receiver's chunk,
+  /// The message that is received: direction, the receiver's chunk,
   /// micro-batch.
   using Message = std::tuple<bool, int64_t, int64_t>;
   struct Stage {

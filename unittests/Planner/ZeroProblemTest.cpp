@@ -88,7 +88,7 @@ TEST_F(ZeroProblemTest, TypesAreThoseOfTheCluster) {
   ASSERT_EQ(problem.types.size(), 3u);
   EXPECT_EQ(problem.types[0].name, "large");
   EXPECT_EQ(problem.types[0].count, 2);
-  // Of the format the type computes in; unknown is 0.
+  // The peak is that of the format the type computes in; unknown is 0.
   EXPECT_EQ(problem.types[0].flops, 2e12);
   EXPECT_EQ(problem.types[1].flops, 0);
   EXPECT_EQ(problem.types[0].curve.seconds(4), 4);
@@ -117,7 +117,7 @@ TEST_F(ZeroProblemTest, CollectivesAreThoseOfTheStage) {
   };
   double exchanges =
       3 * cost.exchange("", 8).seconds() + cost.exchange("", 16).seconds();
-  // Of two collectives on links that go both ways, both take as long.
+  // Two collectives on links that go both ways both take as long.
   double iteration[] = {exchanges + 2 * reduce(1, 100),
                         exchanges + reduce(1, 100) + gather(5, 1000),
                         exchanges + gather(5, 1000), exchanges};
@@ -225,7 +225,7 @@ TEST_F(ZeroProblemTest, StateIsShardedInMemory) {
     EXPECT_EQ(type.largestBatch,
               std::min<int64_t>((40000 - type.fixedBytes) / sampleBytes, 8));
   }
-  // Of a type with unequal shares, the largest counts: 3 of 6 parts.
+  // The largest of unequal shares of a type counts: 3 of 6 parts.
   BatchProblem problem = pose(3, {1, 3, 2});
   EXPECT_EQ(problem.types[0].fixedBytes, fixedBytes - 16 * elements / 2);
   EXPECT_NEAR(problem.types[1].fixedBytes, fixedBytes - 16 * elements * 2 / 3,
@@ -299,8 +299,8 @@ TEST_F(ZeroProblemTest, FrozenParametersAreGatheredOnly) {
   model.reduced = {2, elements / 10};
   int64_t trained = elements / 10, frozen = elements - trained;
   EXPECT_EQ(model.getState().trained(), trained);
-  // Of what the profile found, each of three ranks lacks two thirds of what is
-  // sharded: optimizer, gradients, then all parameters.
+  // Each of three ranks lacks two thirds of what is sharded and the profile
+  // found: optimizer, gradients, then all parameters.
   int64_t sharded[] = {0, 8 * trained, 12 * trained, 16 * trained + 4 * frozen};
   // At most two trained buckets are reduced, three of any are gathered.
   int64_t transient[] = {0, 0, 2 * 60 * 4, 2 * 60 * 4 + 3 * 300 * 4};

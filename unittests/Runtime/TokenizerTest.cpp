@@ -90,7 +90,7 @@ INSTANTIATE_TEST_SUITE_P(Tokenizers, Goldens,
                          });
 
 /// What scripts/goldens/make_added_goldens.py saved from transformers.
-/// Of the thread, in seconds.
+/// Seconds of the thread.
 double getProcessorTime() {
   timespec Now = {};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &Now);
@@ -163,7 +163,8 @@ TEST(Tokenizer, PrefixesTakeTimeThatIsLinear) {
     }
     return Least;
   };
-  // Of 32 times the turns: 1024 times as much if each encoded what is before.
+  // There are 32 times the turns: it would be 1024 times as much if each
+  // encoded what is before.
   EXPECT_LT(Measure(3200), 200 * Measure(100));
 }
 

@@ -279,7 +279,7 @@ TEST_F(TrainerTest, DumpsProducts) {
     Operands.push_back(std::stod(Line.substr(First + 1)));
     Results.push_back(std::stod(Line.substr(Second + 1)));
   }
-  // Of the first of three micro-steps alone.
+  // The gradient of the first of three micro-steps alone.
   EXPECT_EQ(Names, (std::vector<std::string>{"head.weight #1",
                                              "gradient of head.weight",
                                              "head.weight #2"}));

@@ -24,7 +24,7 @@ struct ProfileRequest {
   int64_t maxBatch = 0;
   /// With the other cores busy.
   bool loaded = false;
-  /// Of poplar, as profiles name it.
+  /// The version of poplar, as profiles name it.
   std::string version;
   std::string libraryDirectory;
 };

@@ -34,7 +34,7 @@ struct DetectedGPU {
 };
 
 struct GPUMachine {
-  /// Of the driver: "580.65.06".
+  /// The version of the driver: "580.65.06".
   std::string driver;
   std::vector<DetectedGPU> gpus;
   /// Whether every two GPUs have NVLink between them, and whether every two
@@ -52,8 +52,8 @@ llvm::LogicalResult detectGPUs(GPUMachine &machine, bool &missing,
 /// nearly its memory. Empty if there is none, or if several could be meant.
 std::string findKnownDevice(const DetectedGPU &gpu);
 
-/// Of copies between every two GPUs of a machine, the slowest: seconds, and
-/// bytes per second.
+/// Copies between every two GPUs of a machine, the slowest: seconds, and bytes
+/// per second.
 struct LinkProbe {
   double latency = 0, bandwidth = 0;
 };

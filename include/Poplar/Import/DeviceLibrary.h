@@ -29,8 +29,8 @@ struct DeviceSpecification {
   std::string key, name;
   /// A target of docs/cluster-file.md.
   std::string target;
-  /// Of the device, and what of it the driver, its context, buffers of the
-  /// collectives and inline ECC take.
+  /// The device's memory, and what of it the driver, its context, buffers of
+  /// the collectives and inline ECC take.
   int64_t memory = 0, reserved = 0;
   double bandwidth = 0;
   /// The limit of the board, in watts; of a package with two dies, half.

@@ -20,7 +20,7 @@ namespace poplar {
 
 /// A plan and all that was found out about it.
 struct GeoReport : GeoResult {
-  /// Of the whole cluster, of which the plan may take a part.
+  /// Devices of the whole cluster, of which the plan may take a part.
   size_t numDevices = 0;
   /// By kind of the problem.
   std::vector<std::string> typeNames;

@@ -39,7 +39,7 @@ struct ZeroAlone {
 struct HybridReport : HybridResult {
   /// By type of the problem.
   std::vector<std::string> typeNames;
-  /// Of the cluster.
+  /// Devices of the cluster.
   size_t numDevices = 0;
   HybridReview review;
   /// Parallel to HybridReview::alone.

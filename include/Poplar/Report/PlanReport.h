@@ -33,7 +33,7 @@ struct MeasuredStep {
   /// Where the step was evaluated.
   std::optional<double> evalLoss;
   double tokensPerSecond;
-  /// Of the run so far; runs of older versions do not say.
+  /// What the run has done so far; runs of older versions do not say.
   std::optional<double> seconds, tokens, epochs;
 };
 

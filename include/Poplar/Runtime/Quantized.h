@@ -46,7 +46,7 @@
 #define POPLAR_STATE_BLOCK 256
 #define POPLAR_SMALLEST_INT8_STATES 4096
 
-/// Of a moment of whole blocks.
+/// Bytes of a moment of whole blocks.
 static inline int64_t poplar_state_bytes(int64_t elements) {
   return elements + elements / POPLAR_STATE_BLOCK * 4;
 }

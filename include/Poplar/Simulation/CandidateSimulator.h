@@ -23,7 +23,7 @@ namespace poplar {
 class CandidateSimulator {
 public:
   /// `module` holds the model, its buckets and the cluster. It is not changed.
-  /// Of `options`, those of overlap count.
+  /// Only those of overlap among `options` count.
   CandidateSimulator(mlir::ModuleOp module, const OverlapOptions &options)
       : module(module), options(options) {}
 

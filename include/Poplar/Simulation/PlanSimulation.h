@@ -32,8 +32,8 @@ struct PlanSimulation {
     std::optional<int64_t> group = std::nullopt;
   };
   std::vector<RankClass> classes;
-  /// Of RankClass::iteration in plans without groups: the steps before the
-  /// last.
+  /// The index in RankClass::iteration, for plans without groups: the steps
+  /// before the last.
   static constexpr size_t stepRun = 1;
 
   int64_t stage = 0, globalBatch = 0;

@@ -106,7 +106,7 @@ private:
       return false;
     mlir::AffineExpr last = map.getResult(map.getNumResults() - 1);
     mlir::AffineExpr dim = mlir::getAffineDimExpr(inner, op.getContext());
-    // Of a head, which begins at a multiple of its width.
+    // The index of a head begins at a multiple of its width.
     if (auto sum = llvm::dyn_cast<mlir::AffineBinaryOpExpr>(last);
         sum && sum.getKind() == mlir::AffineExprKind::Add &&
         sum.getRHS() == dim && !sum.getLHS().isFunctionOfDim(inner))
@@ -145,7 +145,7 @@ private:
   /// Elements of the current row, by iteration; and what a row has one of.
   llvm::DenseMap<mlir::Value, mlir::SmallVector<Lanes>> registers;
   llvm::DenseMap<mlir::Value, mlir::Value> rowScalars;
-  /// Of the op at hand, by operand; null for elements.
+  /// Operands of the op at hand that do not vary; null for elements.
   mlir::SmallVector<mlir::Value> invariants;
   int64_t iteration = -1;
 };
@@ -164,7 +164,8 @@ struct Combiner {
   }
 };
 
-/// Of result `index`: the body must be `accumulator + ...` or a maximum.
+/// The combiner of result `index`: the body must be `accumulator + ...` or a
+/// maximum.
 mlir::FailureOr<Combiner> getCombiner(mlir::linalg::GenericOp op,
                                       unsigned index);
 

@@ -20,7 +20,7 @@ namespace poplar {
 using namespace mlir;
 using namespace poplar;
 
-/// Of each result, the first one that is the same value.
+/// For each result, the first one that is the same value.
 static SmallVector<unsigned> findFirst(Operation *terminator) {
   SmallVector<unsigned> first;
   llvm::DenseMap<Value, unsigned> seen;

@@ -49,7 +49,7 @@ void attachGroupLowerings(mlir::MLIRContext &context);
 void attachLossLowerings(mlir::MLIRContext &context);
 void attachNormLowerings(mlir::MLIRContext &context);
 void attachRandomLowerings(mlir::MLIRContext &context);
-/// Of the ops of zero that ranks share.
+/// Lowers the ops of zero that ranks share.
 void attachTensorParallelLowerings(mlir::MLIRContext &context);
 
 } // namespace poplar

@@ -83,7 +83,8 @@ static std::pair<Value, Value> findToken(ElementBuilder &b, DropoutOp op) {
 static SmallVector<Value> lowerDropout(LinalgBuilder &l, DropoutOp op) {
   Value keys = op.getKeys();
   double p = op.getP().convertToDouble();
-  // Of a row of the sample, of which the device may have some columns only.
+  // The width of a sample's row, of which the device may have some columns
+  // only.
   int64_t width = op.getType().getDimSize(2);
   uint64_t first = getFirstDraw(op.getOpId());
   if (auto tokens = op.getTokens(); tokens && tokens->size() == 4) {

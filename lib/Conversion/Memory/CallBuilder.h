@@ -20,13 +20,13 @@ struct SharedPlaces {
     zero::BucketLayout layout;
     /// Offsets in the fixed region, none where it is sharded.
     std::optional<int64_t> working, gradient;
-    /// Of its working copy.
+    /// The type of its working copy.
     mlir::Type type;
   };
   /// The one type in which parameters are read that are not quantised.
   mlir::FloatType workingType;
   llvm::DenseMap<mlir::StringAttr, Bucket> buckets;
-  /// Of parameters: bucket, and offset there, in elements.
+  /// The place of each parameter: bucket, and offset there, in elements.
   llvm::DenseMap<mlir::StringAttr, std::pair<mlir::StringAttr, int64_t>>
       parameters;
   /// Offsets of steps' inputs in the batch region, of turns' in their slot;

@@ -168,7 +168,8 @@ static bool arrivesAt(exec::StartExchangeOp start, Value buffer, int64_t first,
                                 int64_t(start.getPosition()))
       continue;
     bool gathers = start.getKind() == zero::ExchangeKind::GatherTokens;
-    // Of its own tokens, what is scattered to a rank has a buffer of each.
+    // What is scattered to a rank has a buffer for each sender's part of the
+    // rank's own tokens.
     int64_t own = int64_t(start.getPosition()), owner = gathers ? rank : own,
             begin = gathers ? 0 : start.getBounds()[own];
     if (buffer == start.getResults()[gathers ? 0 : rank] &&

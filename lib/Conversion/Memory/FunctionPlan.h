@@ -117,7 +117,7 @@ private:
   UnitPlans &units;
   mlir::SymbolTableCollection &symbols;
   bool isUnit = false;
-  /// Of a unit, by result.
+  /// Arguments of a unit whose buffers a result may take over, by result.
   mlir::SmallVector<mlir::SmallVector<int64_t>> reusableArguments;
   llvm::DenseMap<mlir::Operation *, int64_t> steps, scratchOf;
   /// Between exchanges that are chained.

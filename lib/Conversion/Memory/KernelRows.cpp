@@ -48,7 +48,7 @@ static bool isTable(BlockArgument argument) {
   });
 }
 
-/// Of a sample, or of a token in it.
+/// Whether it is the index of a sample, or of a token in it.
 static bool isPosition(linalg::IndexOp index) { return index.getDim() < 2; }
 
 bool poplar::isTokenByToken(exec::KernelOp kernel, int64_t tokens) {

@@ -342,8 +342,8 @@ LogicalResult PlanMemoryPass::placeResiduals(ArrayRef<func::FuncOp> turns,
   return success();
 }
 
-/// Of a sample, and exactly: what devices that share units exchange with
-/// another stage are parts of a message, by its tokens.
+/// Bytes of a sample, exactly: devices that share units exchange parts of a
+/// message with another stage, by its tokens.
 static int64_t getMessageBytes(Type type) {
   auto shaped = cast<ShapedType>(type);
   int64_t bits = shaped.getElementTypeBitWidth();

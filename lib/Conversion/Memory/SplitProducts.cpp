@@ -70,7 +70,7 @@ private:
   }
   /// A kernel for tokens [first, end) of the rank's own.
   void createDispatch(exec::DispatchOp dispatch, int64_t first, int64_t end);
-  /// Of the rank's own tokens, which are copied at once.
+  /// The start for the rank's own tokens, which are copied at once.
   exec::StartExchangeOp createOwnStart();
   exec::StartExchangeOp createStart(int64_t round, int64_t piece);
   void createWait(exec::StartExchangeOp round) {
@@ -308,8 +308,8 @@ void ExchangeSplitter::createDispatch(exec::DispatchOp dispatch, int64_t first,
                            part.getSymName(), arguments);
 }
 
-/// Of a gather: instead of `arrival`, waits for the pieces that were scattered,
-/// makes of each what is to be gathered, and sends it.
+/// For a gather: instead of `arrival`, waits for the pieces that were
+/// scattered, makes of each what is to be gathered, and sends it.
 void ExchangeSplitter::chain(exec::WaitExchangeOp arrival,
                              ArrayRef<exec::StartExchangeOp> scattered) {
   SmallVector<exec::DispatchOp> dispatches;

@@ -411,7 +411,7 @@ static void lower(exec::ReceiveOp op, FunctionLowering &l) {
   l.callRuntime("poplar_rt_receive", l.constant(int64_t(op.getKind())));
 }
 
-/// Of both forms of an exchange: its descriptor, its buffers and the batch.
+/// What both forms of an exchange pass: descriptor, buffers and batch.
 template <typename Op>
 static SmallVector<Value> getExchange(Op op, int64_t pieces,
                                       FunctionLowering &l) {

@@ -36,7 +36,7 @@ struct CallModel : exec::RuntimeCallOpInterface::ExternalModel<Derived, Op> {
 bool roundsToTF32(Operation *op, Value operand) {
   return getElementTypeOrSelf(operand).isF32() &&
          zero::ProgramInfo::get(op->getParentOfType<ModuleOp>()).precision ==
-             "tf32";
+             NumberFormat::TF32;
 }
 
 /// Products of x with a weight.

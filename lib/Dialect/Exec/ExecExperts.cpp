@@ -14,7 +14,8 @@ using namespace poplar::exec;
 #define GET_OP_CLASSES
 #include "Poplar/Dialect/Exec/ExecExpertOps.cpp.inc"
 
-/// Of a weight [outputs, inputs], or with `isTransposed` false the other way.
+/// Describes a weight [outputs, inputs], or [inputs, outputs] if not
+/// `isTransposed`.
 static PoplarExperts describe(MemRefType inputs, MemRefType outputs,
                               MemRefType experts, OperandRange weights,
                               bool isTransposed) {

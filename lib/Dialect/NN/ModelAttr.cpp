@@ -17,7 +17,6 @@
 #include "Poplar/Support/Names.h"
 #include "Poplar/Support/Words.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -64,80 +63,75 @@ private:
 
 } // namespace
 
+/// What a value of a field has to be; null if `value` is that.
+static const char *findFault(ModelFieldKind kind, Attribute value) {
+  switch (kind) {
+  case ModelFieldKind::Text:
+    return isa<StringAttr>(value) ? nullptr : "a string";
+  case ModelFieldKind::Number:
+    return isa<FloatAttr>(value) ? nullptr : "a number";
+  case ModelFieldKind::Flag:
+    return isa<BoolAttr>(value) ? nullptr : "a bool";
+  case ModelFieldKind::Ids:
+    return isa<DenseI64ArrayAttr>(value) ? nullptr : "a list";
+  case ModelFieldKind::Count:
+  case ModelFieldKind::Index: {
+    auto integer = dyn_cast<IntegerAttr>(value);
+    return integer && integer.getType().isSignlessInteger(64) ? nullptr
+                                                              : "an i64";
+  }
+  }
+  llvm_unreachable("unknown kind of field");
+}
+
 LogicalResult ModelVerifier::verifyKeys() {
-  const llvm::StringSet<> texts = {"architecture",     "objective",
-                                   "precision",        "config",
-                                   "unsafe_precision", "config_facts",
-                                   "tokenizer",        "tokenizer_hash",
-                                   "tokenizer_path",   "lora_targets",
-                                   "frozen_format",    "weights_path"},
-                          counts = {"vocab_size",     "seq_len",
-                                    "hidden_size",    "num_layers",
-                                    "num_parameters", "lora_rank"};
   for (NamedAttribute entry : facts) {
     StringRef name = entry.getName();
-    if (texts.contains(name)) {
-      if (!isa<StringAttr>(entry.getValue()))
-        return module.emitError("nn.model: ") << name << " is not a string";
-    } else if (name == "lora_alpha" || name == "lora_dropout" ||
-               name == "dropout") {
-      if (!isa<FloatAttr>(entry.getValue()))
-        return module.emitError("nn.model: ") << name << " is not a number";
-    } else if (name == "lora_in_out" || name == "packing" ||
-               name == "int8_states") {
-      if (!isa<BoolAttr>(entry.getValue()))
-        return module.emitError("nn.model: ") << name << " is not a bool";
-    } else if (name == "special_token_ids") {
-      auto ids = dyn_cast<DenseI64ArrayAttr>(entry.getValue());
-      std::optional<int64_t> rows = getInteger("vocab_size");
-      if (!ids)
-        return module.emitError("nn.model: special_token_ids is not a list");
-      for (int64_t id : ids.asArrayRef())
-        if (id < 0 || (rows && id >= *rows))
-          return module.emitError("nn.model: special_token_ids holds ")
-                 << id << ", which is not a token of the vocabulary";
-    } else if (counts.contains(name) || name == "mask_token_id") {
-      auto value = dyn_cast<IntegerAttr>(entry.getValue());
-      if (!value || !value.getType().isSignlessInteger(64))
-        return module.emitError("nn.model: ") << name << " is not an i64";
-      if (value.getInt() < (counts.contains(name) ? 1 : 0))
-        return module.emitError("nn.model: ")
-               << name << " is " << value.getInt()
-               << (counts.contains(name) ? ", expected 1 or more"
-                                         : ", expected 0 or more");
-    } else {
+    const ModelField *field = findModelField(name);
+    if (!field)
       return module.emitError("nn.model: unknown key ") << showName(name);
-    }
+    if (const char *fault = findFault(field->kind, entry.getValue()))
+      return module.emitError("nn.model: ") << name << " is not " << fault;
+    bool isCount = field->kind == ModelFieldKind::Count;
+    if (!isCount && field->kind != ModelFieldKind::Index)
+      continue;
+    int64_t value = cast<IntegerAttr>(entry.getValue()).getInt();
+    if (value < isCount)
+      return module.emitError("nn.model: ")
+             << name << " is " << value
+             << (isCount ? ", expected 1 or more" : ", expected 0 or more");
   }
-  auto text = [&](StringRef name) {
-    auto value = facts.getAs<StringAttr>(name);
-    return value ? std::optional(value.getValue()) : std::nullopt;
-  };
-  if (auto objective = text("objective");
+  const Model model(facts);
+  std::optional<int64_t> mask = model.getMaskToken(),
+                         rows = model.getVocabSize();
+  for (int64_t id : model.getSpecialTokens().value_or(ArrayRef<int64_t>()))
+    if (id < 0 || (rows && id >= *rows))
+      return module.emitError("nn.model: special_token_ids holds ")
+             << id << ", which is not a token of the vocabulary";
+  if (auto objective = model.getObjective();
       objective && *objective != "causal" && *objective != "masked")
     return module.emitError("nn.model: objective is ")
            << showName(*objective) << ", expected 'causal' or 'masked'";
-  if (auto precision = text("precision");
+  if (auto precision = model.getPrecision();
       precision && !parseWord<NumberFormat>(*precision))
     return module.emitError("nn.model: precision is ")
            << showName(*precision) << ", expected f32, tf32, bf16 or f16";
-  if (auto unsafe = text("unsafe_precision")) {
+  if (auto unsafe = model.getUnsafePrecision()) {
     if (!parseWord<NumberFormat>(*unsafe))
       return module.emitError("nn.model: unsafe_precision is ")
              << showName(*unsafe) << ", expected f32, tf32, bf16 or f16";
-    if (*unsafe == text("precision"))
+    if (*unsafe == model.getPrecision())
       return module.emitError("nn.model: activations of this model overflow ")
              << *unsafe << ": use precision bf16 or f32";
   }
-  if (auto format = text("frozen_format");
+  if (auto format = model.getFrozenFormat();
       format && !symbolizeQuantizedFormat(*format))
     return module.emitError("nn.model: frozen_format is ")
            << showName(*format) << ", expected nf4, nf4_double or int8";
-  if (auto architecture = text("architecture");
+  if (auto architecture = model.getArchitecture();
       architecture && !isName(*architecture))
     return module.emitError("nn.model: architecture is ")
            << showName(*architecture) << ": " << describeNameRule();
-  auto mask = getInteger("mask_token_id"), rows = getInteger("vocab_size");
   if (mask && rows && *mask >= *rows)
     return module.emitError("nn.model: mask_token_id is ")
            << *mask << ", but the vocabulary has " << *rows << " tokens";
@@ -145,10 +139,10 @@ LogicalResult ModelVerifier::verifyKeys() {
 }
 
 LogicalResult ModelVerifier::verifyConfig() {
-  auto text = facts.getAs<StringAttr>("config");
+  std::optional<StringRef> text = Model(facts).getConfig();
   if (!text)
     return success();
-  auto document = json::Document::parse(text.str(), "config");
+  auto document = json::Document::parse(text->str(), "config");
   if (document->hasError())
     return module.emitError("nn.model: config is not JSON: ")
            << document->getError();
@@ -266,8 +260,8 @@ LogicalResult ModelVerifier::verifyCalls(func::FuncOp model) {
 LogicalResult ModelVerifier::verify() {
   if (failed(verifyKeys()) || failed(verifyConfig()))
     return failure();
-  // Of a model that is cut, divided or differentiated the facts are the
-  // whole's.
+  // In a model that is cut, divided or differentiated, the facts are those of
+  // the whole.
   if (llvm::any_of(module.getOps<ParameterOp>(), [](ParameterOp parameter) {
         return parameter.getSliceAttr() != nullptr;
       }))
@@ -287,9 +281,7 @@ LogicalResult ModelVerifier::verify() {
 }
 
 bool nn::isPacked(ModuleOp module) {
-  auto facts = module->getAttrOfType<DictionaryAttr>(kModelAttr);
-  auto packing = facts ? facts.getAs<BoolAttr>("packing") : BoolAttr();
-  return packing && packing.getValue();
+  return Model::of(module).getPacking().value_or(false);
 }
 
 //===----------------------------------------------------------------------===//

@@ -101,10 +101,9 @@ std::string poplar::nn::getFingerprint(ModuleOp module) {
   std::string text;
   llvm::raw_string_ostream stream(text);
   // A number format is chosen for a device, and is no part of the model.
-  if (auto model = module->getAttrOfType<DictionaryAttr>(kModelAttr)) {
-    NamedAttrList entries(model);
-    entries.erase("precision");
-    stream << entries.getDictionary(module.getContext());
+  if (Model model = Model::of(module)) {
+    model.clearPrecision();
+    stream << model.getDictionary();
   }
   for (auto parameter : module.getOps<ParameterOp>())
     stream << parameter.getSymName() << parameter.getType()

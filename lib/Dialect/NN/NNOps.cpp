@@ -325,7 +325,7 @@ LogicalResult PositionEmbeddingOp::verify() {
   return expectSameElements(*this, {x, table});
 }
 
-/// Of the ops that multiply x by a weight:
+/// What holds for the ops that multiply x by a weight:
 // - x [B,T,K], result [B,T,N], weight [N,K] (out_in) or [K,N], bias [N] if any
 // - one element type
 template <typename Op>

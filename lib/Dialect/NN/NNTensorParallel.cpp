@@ -156,7 +156,7 @@ std::optional<Ranges> UnitSharding::findSplit(Value value) {
     if (op->hasTrait<OpTrait::IsTerminator>()) {
       ranges = findSplitOfResult(use.getOperandNumber());
     } else if (isa<DropoutOp>(op)) {
-      // Of any columns, the mask is that of all.
+      // Any columns share the mask of all columns.
       ranges = findSplit(op->getResult(0));
     } else if (auto parallel = dyn_cast<TensorParallelOpInterface>(op)) {
       OperandSplit split = parallel.splitOperand(use, group);
@@ -258,7 +258,8 @@ static int64_t getBlockOfColumns(LinearOp op) {
   return POPLAR_NF4_BLOCK / std::gcd<int64_t>(POPLAR_NF4_BLOCK, perColumn);
 }
 
-/// Of all weights that read x, also of adapters, which are divided alike.
+/// The block of columns of all weights that read x, also of adapters, which are
+/// divided alike.
 static int64_t getBlockOfColumns(Value x) {
   if (auto dropout = x.getDefiningOp<DropoutOp>())
     x = dropout.getX();
@@ -519,7 +520,7 @@ static LogicalResult shardBinary(Operation *op, UnitSharding &s) {
   }                                                                            \
   LogicalResult Op::shard(UnitSharding &s) { return Shard(*this, s); }
 
-/// Of a packed q, k and v, those heads are rotated that are q's and k's.
+/// In a packed q, k and v, the heads of q and k are rotated.
 static LogicalResult shardRope(RopeOp op, UnitSharding &s) {
   Layout layout = s.getLayout(op.getX());
   // Otherwise attention will say what is missing.
@@ -562,8 +563,8 @@ POPLAR_ELEMENTWISE(AddOp, shardBinary)
 POPLAR_ELEMENTWISE(MulOp, shardBinary)
 #undef POPLAR_ELEMENTWISE
 
-/// Of the device's tokens: what is taken apart has one weight, whose columns do
-/// not lie next to each other.
+/// A slice of the device's tokens: what is taken apart has one weight, whose
+/// columns do not lie next to each other.
 LogicalResult SliceOp::shard(UnitSharding &s) {
   if (!s.getTokens(getX()))
     return failure();

@@ -30,7 +30,8 @@ private:
     bool isReadBackward;
   };
   SmallVector<Use> getUses(Operation &op);
-  /// Of buckets in use one after the other, those that were not in use before.
+  /// Counts buckets in use one after the other, those that were not in use
+  /// before.
   void count(ArrayRef<zero::BucketOp> now, SmallVector<zero::BucketOp> &live,
              ModelFacts::Traffic &traffic);
 

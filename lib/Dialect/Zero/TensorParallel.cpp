@@ -55,7 +55,7 @@ static nn::OpCost getMoveCost(Operation *op) {
   return nn::getRowCost(op, op->getResult(0), /*flopsPerElement=*/0);
 }
 
-/// Of all that comes behind samples and tokens.
+/// Bytes of all dimensions behind samples and tokens.
 static int64_t getBytesPerToken(Type type) {
   auto tensor = cast<RankedTensorType>(type);
   return ShapedType::getNumElements(tensor.getShape().drop_front(2)) *

@@ -67,7 +67,7 @@ LogicalResult ZeroDialect::verifyOperationAttribute(Operation *op,
   return success();
 }
 
-/// Of arguments and results of a turn.
+/// Verifies attributes of arguments and results of a turn.
 static LogicalResult verifyTurnValue(Operation *op, NamedAttribute attribute,
                                      ArrayRef<StringRef> places) {
   if (attribute.getName() == kResidualAttr) {
@@ -238,7 +238,7 @@ int64_t ProgramInfo::getOwnChunk(MessageKind kind, bool sends,
   bool isOtherBehind = (kind == MessageKind::Activation) == sends;
   int64_t place =
       otherChunk * numGroups + otherGroup + (isOtherBehind ? -1 : 1);
-  // Of a message that goes nowhere, which --zero-verify-stages tells of.
+  // A message that goes nowhere is reported by --zero-verify-stages.
   return std::clamp<int64_t>(place / numGroups, 0, numChunks - 1);
 }
 
@@ -329,9 +329,7 @@ FailureOr<BucketLayout> BucketLayout::get(BucketOp bucket,
 //===----------------------------------------------------------------------===//
 
 bool zero::hasInt8States(ModuleOp module) {
-  auto facts = module->getAttrOfType<DictionaryAttr>(nn::kModelAttr);
-  auto states = facts ? facts.getAs<BoolAttr>("int8_states") : BoolAttr();
-  return states && states.getValue();
+  return nn::Model::of(module).getInt8States().value_or(false);
 }
 
 bool zero::hasInt8States(nn::ParameterOp parameter) {

@@ -56,7 +56,7 @@ struct StepPlan {
   /// Steps; samples of each but the last, and of the last.
   int64_t steps, samples, last;
 
-  /// Of plans of equal time: few steps, and a last one that is not larger.
+  /// Among plans of equal time: few steps, and a last one that is not larger.
   auto preference() const {
     return std::make_tuple(steps, last > samples, samples);
   }

@@ -235,7 +235,7 @@ void CollectiveCost::listDevicePorts(const Ownership &ownership, double inside,
     std::vector<size_t> own;
     for (int rank : node.ranks)
       own.push_back(classes[rank]);
-    // Of interchangeable nodes, those that lead other slices differ.
+    // Interchangeable nodes differ if they lead other slices.
     if (!known.insert({own, node.ranks[0] % size, node.insideBandwidth}).second)
       continue;
     auto &led = ledBy[size];
@@ -261,7 +261,7 @@ void CollectiveCost::listNodePorts(const Ownership &ownership,
                                    bool rootsReceive,
                                    std::vector<Load> &ports) const {
   const auto &[classes, variables, numVariables] = ownership;
-  // Of interchangeable nodes, the first.
+  // The first of interchangeable nodes.
   std::map<std::vector<size_t>, size_t> firsts;
   std::vector<size_t> firstOf;
   std::vector<std::vector<double>> slices;

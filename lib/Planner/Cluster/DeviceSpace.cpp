@@ -14,7 +14,7 @@
 
 using namespace poplar;
 
-/// Of a class with more nodes than this, single nodes are no groups.
+/// In a class with more nodes than this, single nodes are no groups.
 static constexpr size_t mostSingleNodes = 8;
 static constexpr size_t mostGroups = 512;
 /// Bandwidths at which sites are looked for.

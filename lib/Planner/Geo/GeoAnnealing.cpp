@@ -13,13 +13,13 @@
 
 using namespace poplar;
 
-/// Of the last temperature to the cost.
+/// The last temperature, relative to the cost.
 static constexpr double cold = 1e-4;
 /// Where pipelines take fewer micro-batches each, these are shared exactly with
 /// every change.
 static constexpr int64_t fewMicroBatches = 8;
-/// Of what does not fit, as a multiple of the time, and by the share of the
-/// memory that it is too much.
+/// The penalty for what does not fit, as a multiple of the time, and by the
+/// share of memory that it exceeds.
 static constexpr double misfit = 10;
 
 GeoAnnealing::GeoAnnealing(const GeoCosts &costs, PipelineSchedule schedule,

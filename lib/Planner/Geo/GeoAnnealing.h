@@ -68,7 +68,7 @@ private:
   std::vector<int> rest;
   std::vector<int64_t> shares;
   bool isExact;
-  /// Of GeoGrid::Guide::mean, in what is made less.
+  /// The weight of GeoGrid::Guide::mean in what is minimised.
   static constexpr double meanWeight = 0.05;
   double weight = meanWeight;
   double current = 0;

@@ -138,7 +138,7 @@ GeoBound::GeoBound(const GeoProblem &problem) : problem(problem) {
   }
 }
 
-/// Of the stage with the most elements.
+/// Seconds of the gradient exchange of the stage with the most elements.
 double GeoBound::getSync(int stages, int pipelines) const {
   // Beside what is tied, which goes between two stages.
   double tied = stages > 1 ? static_cast<double>(problem.tiedElements) : 0,

@@ -87,7 +87,7 @@ public:
   /// P and E of a pipeline with so many micro-batches; `excess` grows by what
   /// its stages need more than there is memory.
   LaneTimes getTimes(int pipeline, int64_t microBatches, double &excess);
-  /// Of an iteration; infinite if a stage does not fit.
+  /// Seconds of an iteration; infinite if a stage does not fit.
   double getSeconds(int pipeline, int64_t microBatches);
   std::vector<PlannedStage> getStages(int pipeline, int64_t microBatches);
   int getMode(int stage, int pipeline, int64_t microBatches, double &excess);
@@ -99,7 +99,7 @@ public:
     /// What it would take were all stages and all pipelines alike: it changes
     /// with all that the maxima of the cost hide.
     double mean;
-    /// Of memory, with equal shares: see GeoCosts::findMode.
+    /// The excess of memory, with equal shares: see GeoCosts::findMode.
     double excess;
   };
   Guide getGuide();
@@ -124,7 +124,8 @@ private:
 
   const GeoCosts &costs;
   const GeoProblem &problem;
-  /// Of a node of a stage's devices: seconds, and seconds for a byte of X.
+  /// What a node of a stage's devices takes: seconds, and seconds for a byte of
+  /// X.
   struct Exchange {
     double fixed, perByte;
   };

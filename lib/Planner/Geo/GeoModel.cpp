@@ -16,7 +16,8 @@
 
 using namespace poplar;
 
-/// Of the effort: to look at all problems; the rest is for so many of them.
+/// The part of the effort that looks at all problems; the rest is for so many
+/// of them.
 static constexpr int64_t lookShare = 4;
 static constexpr size_t mostSearched = 3;
 /// What is worth while: few devices have few plans.

@@ -15,7 +15,7 @@
 
 using namespace poplar;
 
-/// Of seconds and of bytes.
+/// Whether it is an amount of seconds or bytes.
 static bool isAmount(double value) {
   return std::isfinite(value) && value >= 0;
 }
@@ -59,7 +59,7 @@ static std::string checkKind(const GeoProblem::Kind &kind, size_t units) {
   return kind.modes.empty() ? "modes: is empty" : "";
 }
 
-/// Of links and devices.
+/// Checks links and devices.
 static std::string checkNetwork(const GeoProblem &problem) {
   int nodes = static_cast<int>(problem.nodes.size()),
       kinds = static_cast<int>(problem.kinds.size());

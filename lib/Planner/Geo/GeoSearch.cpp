@@ -22,7 +22,7 @@ static constexpr double never = std::numeric_limits<double>::infinity();
 
 /// Shapes that starts are built for, and starts that are annealed.
 static constexpr size_t mostShapes = 192, mostAnnealed = 48;
-/// Of chains, in the starts of a shape.
+/// The most lengths of chains in the starts of a shape.
 static constexpr size_t mostLengths = 3;
 
 namespace {
@@ -68,7 +68,7 @@ private:
 };
 } // namespace
 
-/// Of few devices, all shapes; of many, those that use all or a part of them.
+/// For few devices, all shapes; for many, those that use all or a part of them.
 static std::vector<int> getPipelines(int devices, int stages, int64_t most) {
   int all = static_cast<int>(std::min<int64_t>(devices / stages, most));
   std::set<int> counts;

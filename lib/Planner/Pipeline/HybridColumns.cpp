@@ -20,13 +20,14 @@ using namespace poplar;
 
 /// Each time some column gets better; a few are enough.
 static constexpr int mostRounds = 8;
-/// Of the batch, for the bound: so many are balanced by speed; of two columns,
-/// others follow where the one takes longer before and the other behind.
+/// Splits of the batch, for the bound: so many are balanced by speed; between
+/// two columns, others follow where the one takes longer before and the other
+/// behind.
 static constexpr int balancedSplits = 3, mostSplits = 12;
 /// How often kinds of columns are divided for the bound, and the splits of the
 /// batch that each is bounded with.
 static constexpr int mostDivisions = 3, splitsOfRange = 2;
-/// Of the bound, that is worth a division.
+/// The share of the bound that is worth a division.
 static constexpr double leastGain = 1e-3;
 /// Micro-batches moved from one column to another.
 static constexpr int mostMoves = 16;
@@ -283,7 +284,7 @@ private:
   void add(size_t own, HybridPlan plan);
   void offer(std::vector<HybridPlan> plans);
   std::vector<int64_t> getSamples() const;
-  /// Of the batch for the first of two columns: with fewer samples than
+  /// The batch's part for the first of two columns: with fewer samples than
   /// `fewest` the second takes longer, with more than `most` the first.
   struct Halving {
     int64_t fewest, most, step;
@@ -438,7 +439,7 @@ bool ColumnSearch::improve(size_t own) {
   return best.simulated < before;
 }
 
-/// Of the best columns, or what they are thought to be.
+/// Samples of the best columns, or of what they are thought to be.
 std::vector<int64_t> ColumnSearch::getSamples() const {
   if (best.columns.empty())
     return guessSamples();
@@ -514,7 +515,8 @@ ColumnSearch::Halving::splitAnew(std::vector<int64_t> samples,
   return {next, globalBatch - next};
 }
 
-/// Of some splits, the one that bounds best; that of the range is the first.
+/// Finds among some splits the one that bounds best; that of the range is the
+/// first.
 void ColumnSearch::findBound(ColumnRange &range, int splits, double longest) {
   Halving halving{1, problem.globalBatch - 1, 1};
   std::vector<int64_t> samples = range.samples;

@@ -270,8 +270,8 @@ void HybridCosts::addExchanges(StageCost &cost, const HybridPlan::Group &group,
       carry(rounds.parameterGathers * elements, parameterBytes);
 }
 
-/// Of the group's `count` parameters. As large as can be: small units share
-/// buckets of the `largest` size. With those the rest is one.
+/// The buckets of the group's `count` parameters, as large as can be: small
+/// units share buckets of the `largest` size. With those the rest is one.
 BucketSizes HybridCosts::getBuckets(const Most &ofUnits,
                                     const HybridPlan::Group &group,
                                     int64_t count, int64_t largest) const {
@@ -282,7 +282,8 @@ BucketSizes HybridCosts::getBuckets(const Most &ofUnits,
   return {largest, divideUp(count, largest)};
 }
 
-/// Of a first stage of `parts` that spends `seconds` by itself.
+/// Seconds of the exchange of a first stage of `parts` that spends `seconds` by
+/// itself.
 double HybridCosts::getFirstSync(double seconds,
                                  const std::vector<GroupPart> &parts) const {
   int64_t ranks = 0;

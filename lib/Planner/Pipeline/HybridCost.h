@@ -42,7 +42,7 @@ namespace poplar {
 /// By chunk of a stage.
 using ChunkSeconds = std::array<double, HybridProblem::mostChunks>;
 
-/// Of a rank of a lane.
+/// What a rank of a lane spends.
 struct StageCost {
   double forward = 0, backward = 0;
   /// Both of each chunk.
@@ -80,7 +80,7 @@ public:
   explicit HybridCosts(const HybridProblem &problem, bool communicates = true,
                        const FirstStage &first = {});
 
-  /// Of part `own` of `parts`, which compute the units [group.first,
+  /// The cost of part `own` of `parts`, which compute the units [group.first,
   /// group.end) by mode `mode` of its type, in these chunks.
   StageCost getStage(const HybridPlan::Group &group,
                      const std::vector<GroupPart> &parts, size_t own, int mode,
@@ -90,7 +90,7 @@ public:
                  const std::vector<GroupPart> &parts, size_t own) const {
     return getZero(group, parts, own).sync;
   }
-  /// Of a micro-batch between stages of one pipeline.
+  /// Seconds of a micro-batch's message between stages of one pipeline.
   double getMessage(int64_t microBatch, const GroupPart &from,
                     const GroupPart &to) const;
 
@@ -127,7 +127,8 @@ private:
       return std::max(bytesInside * inside, bytesBetween * between);
     }
   };
-  /// Of what the ranks of a group hold parts of, and of what all hold whole.
+  /// Rates of exchanging what the ranks of a group hold parts of, and what all
+  /// hold whole.
   struct ExchangeRates {
     std::vector<GroupPart> parts;
     ExchangeRate divided, whole;
@@ -157,9 +158,9 @@ private:
   /// By type and mode.
   std::vector<std::vector<Most>> work;
   Most elements, frozenElements, quantizedBytes;
-  /// Of a sample, from a type to another.
+  /// Bytes of a sample's message, from a type to another.
   std::vector<int64_t> messageBytes;
-  /// Of the group that was asked for last.
+  /// The rates of the group that was asked for last.
   mutable ExchangeRates lastRates;
   /// What ZeRO adds to the stages of the group that was asked for last, by
   /// part.
@@ -173,10 +174,10 @@ private:
 
 /// How the P, R and E of a lane grow as stages are set in front.
 struct LaneTimes {
-  /// Of P, what its forward and backward parts are (GPipe), or all.
+  /// The period P, and what its forward and backward parts are (GPipe), or all.
   double period = 0, backwardPeriod = 0;
   double roundTrip = 0, end = 0;
-  /// Of every stage.
+  /// Chunks of every stage.
   int chunks = 1;
 
   double getPeriod() const { return period + backwardPeriod; }
@@ -202,7 +203,7 @@ private:
 
 /// A stage of a lane of a plan.
 struct PlannedStage {
-  /// Of all chunks together.
+  /// The cost of all chunks together.
   StageCost cost;
   struct Chunk {
     double forward = 0, backward = 0;

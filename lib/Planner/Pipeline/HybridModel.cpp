@@ -124,7 +124,7 @@ private:
   bool addModes(HybridProblem::DeviceType &type, size_t kind);
   bool addTeamModes(HybridProblem::DeviceType &type);
   void divideByMemory(HybridProblem::DeviceType &type) const;
-  /// Of a device of the team.
+  /// The share of a device of the team.
   double getShare(const HybridProblem::DeviceType &type, size_t member) const {
     return static_cast<double>(type.parts[member]) /
            static_cast<double>(std::accumulate(type.parts.begin(),
@@ -394,7 +394,7 @@ bool HybridProblemBuilder::addType(size_t kind) {
   return true;
 }
 
-/// Of a sample between two units; where formats differ, the longest.
+/// Bytes of a sample between two units; where formats differ, the most.
 static double getMessageBytes(const HybridModel &model) {
   int64_t bytes = 0;
   for (const std::vector<HybridModel::Variant> &variants : model.variants)

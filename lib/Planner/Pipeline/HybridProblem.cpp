@@ -85,7 +85,7 @@ int64_t HybridProblem::getMessageBytes(const std::vector<int> &before,
   return boundaryBytes * getStorageBytes(format) / widest;
 }
 
-/// Of `elements` by unit, of which `tied` are in the first and in the last;
+/// Checks `elements` by unit, of which `tied` are in the first and in the last;
 /// `name` is what they are.
 static std::string checkElements(const char *name,
                                  const std::vector<int64_t> &elements,

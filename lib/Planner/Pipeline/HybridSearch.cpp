@@ -18,7 +18,7 @@ using namespace poplar;
 
 /// Partial plans gone on with from a unit, where a good plan is wanted soon.
 static constexpr size_t narrow = 16;
-/// Of the bound of a shape, in partial plans.
+/// The effort for the bound of a shape, in partial plans.
 static constexpr int64_t boundEffort = 50;
 static constexpr size_t unlimited = std::numeric_limits<size_t>::max();
 
@@ -26,7 +26,7 @@ static constexpr size_t unlimited = std::numeric_limits<size_t>::max();
 /// their degrees and micro-batches side by side.
 static constexpr size_t mostFreeDegrees = 3, mostFreeSizes = 2;
 
-/// Of elements of a parameter that buckets hold in parts, as
+/// The alignment of a parameter's elements that buckets hold in parts, as
 /// zero::BucketLayout has it.
 static constexpr int64_t tiedAlignment = 32;
 
@@ -102,7 +102,7 @@ void ShapeList::forEachChoice(const std::vector<std::vector<T>> &lists,
   }
 }
 
-/// Of many types, all share units as far as their nodes allow, so that there
+/// With many types, all share units as far as their nodes allow, so that there
 /// are not more choices than can be looked at.
 void ShapeList::addLayered() {
   for (int64_t microBatch : microBatches) {
@@ -129,8 +129,8 @@ void ShapeList::addLayered() {
   }
 }
 
-/// Of one stage or, where tied parameters cannot be divided otherwise, of
-/// several.
+/// Whether the parts of one stage, or of several where tied parameters cannot
+/// be divided otherwise, share alike.
 static bool sharesAlike(const HybridProblem &problem,
                         const std::vector<GroupPart> &parts) {
   return std::all_of(parts.begin(), parts.end(), [&](const GroupPart &part) {
@@ -203,7 +203,7 @@ void ShapeList::addSideBySide(const std::vector<int> &types) {
                   });
     return;
   }
-  // Of more types, all have the same.
+  // With more types, all have the same.
   for (std::pair<int, int64_t> size : lists[0])
     if (std::all_of(lists.begin(), lists.end(), [&](const auto &list) {
           return std::find(list.begin(), list.end(), size) != list.end();
@@ -326,7 +326,7 @@ HybridSearchResult poplar::searchColumnPlan(const HybridProblem &problem,
     double best = result.plan ? result.plan->seconds : limit;
     return candidate.bound >= best * (1 - 1e-12);
   };
-  // Of a shape that is searched twice, options are found once.
+  // A shape that is searched twice has its options found once.
   auto run = [&](Candidate &candidate, size_t width, int64_t &left) {
     if (!candidate.search)
       candidate.search = std::make_unique<StageSearch>(problem, costs, bounds,

@@ -21,7 +21,7 @@ static constexpr double never = std::numeric_limits<double>::infinity();
 
 /// Groups are left out of and added to so many of the best starts.
 static constexpr size_t mostStarts = 4;
-/// Of all searches but the first, in multiples of the effort of one.
+/// The effort of all searches but the first, in multiples of the effort of one.
 static constexpr int64_t effortOfOthers = 1;
 /// The more devices, the longer a search takes: beyond `mostDevices`, of a few
 /// types each is tried alone and left out, and of more nothing is left out but
@@ -382,7 +382,7 @@ void Selector::tryGroups() {
     improve(choice);
 }
 
-/// Of all changes the best, as long as there is one.
+/// Takes the best of all changes, as long as there is one.
 void Selector::improve(Choice choice) {
   double seconds = consider(choice);
   while (true) {

@@ -21,7 +21,7 @@ struct PipelineLane {
   /// By stage and chunk.
   std::vector<std::vector<HybridPlan::Range>> units;
   int64_t microBatches = 1;
-  /// Of the device type of each stage.
+  /// The device type of each stage.
   std::vector<std::string> types;
 };
 

@@ -49,8 +49,8 @@ const UnitBounds::Bound *UnitBounds::find(int type, int tensorDegree,
   return entry == bounds.end() ? nullptr : &entry->second;
 }
 
-/// Of the units in front of each: the sum over units of the least share of the
-/// whole model that one is, on any of `kinds`.
+/// Sums over the units in front of each: the least share of the whole model
+/// that a unit is, on any of `kinds`.
 const std::vector<double> &StageSearch::getShares(unsigned kinds, size_t lane) {
   auto [entry, isNew] = shares.try_emplace({kinds, lane});
   if (!isNew)

@@ -17,7 +17,7 @@ using namespace poplar;
 static constexpr double never = std::numeric_limits<double>::infinity();
 /// Sums in another order differ by that much, and are taken to be equal.
 static constexpr double rounding = 1e-12;
-/// Of a way to compute a stage, in partial plans.
+/// The effort for a way to compute a stage, in partial plans.
 static constexpr int64_t optionEffort = 30;
 /// See Timetable::boundInFlight().
 static constexpr int64_t manyBlocks = 4;
@@ -128,7 +128,8 @@ void StageSearch::findInFlight() {
           int64_t &most = own[depth][chunk],
                   count = countInFlight(shape.schedule, pipeline,
                                         pipeline.stages - depth, chunk);
-          // Of more samples, what any number of micro-batches has.
+          // With more samples than needed, what any number of micro-batches
+          // has.
           bool isLess = problem.takesMoreSamples && most > 0;
           most = isLess ? std::min(most, count) : std::max(most, count);
         }
@@ -166,8 +167,8 @@ bool StageSearch::isAtMost(const Option &a, const Option &b) const {
   return true;
 }
 
-/// Of the stage in front, only the time of its chunks matters to what is set in
-/// front of it.
+/// From the stage in front, only the time of its chunks matters to what is set
+/// in front of it.
 bool StageSearch::isAtMost(const Label &a, const Label &b) const {
   for (size_t lane = 0; lane < shape.lanes(); ++lane) {
     const LaneTimes &own = a.times[lane], &other = b.times[lane];
@@ -185,7 +186,7 @@ bool StageSearch::isAtMost(const Label &a, const Label &b) const {
   return true;
 }
 
-/// Of how many stages it may be the first, at most; 0 of none.
+/// The most stages of which it may be the first; 0 for none.
 int StageSearch::findMostDepth(
     int kind, const Option &option,
     const std::vector<HybridPlan::Range> &chunks) const {
@@ -278,7 +279,7 @@ StageSearch::getEntry(int kind, int first, int end) {
   return options[(kind * rows + row) * (units + 1) + end];
 }
 
-/// Of units that are alike, it only matters how many there are.
+/// Among units that are alike, it only matters how many there are.
 const StageSearch::Options &StageSearch::getOptions(int kind, int first,
                                                     int end) {
   if (hasEqualUnits && first > 1 && end < units) {
@@ -491,7 +492,8 @@ bool StageSearch::run(size_t mostLabels, double most,
   width = mostLabels;
   best = &bestPlan;
   effort = &effortLeft;
-  // Of no use to the bounds, which most shapes are looked at for alone.
+  // This is of no use to the bounds, which is all that most shapes are looked
+  // at for.
   findInFlight();
   limit = (bestPlan ? bestPlan->seconds : most) * (1 - rounding);
   labels.clear();

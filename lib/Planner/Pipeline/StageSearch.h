@@ -81,7 +81,7 @@ struct StageShape {
   std::vector<int64_t> getLeastMicroBatches() const {
     return std::vector<int64_t>(lanes(), leastMicroBatches);
   }
-  /// Of a pipeline, if there is but one lane.
+  /// Micro-batches of a pipeline, if there is but one lane.
   int64_t countMicroBatches(const HybridProblem &problem) const {
     return std::max((problem.globalBatch + getStep(0) - 1) / getStep(0),
                     leastMicroBatches);
@@ -93,9 +93,9 @@ class UnitBounds {
 public:
   explicit UnitBounds(const HybridProblem &problem);
   struct Bound {
-    /// Of each unit: forward, backward, and both.
+    /// Seconds of each unit: forward, backward, and both.
     std::vector<double> forward, backward, both;
-    /// Of both, the sums of the units in front of each, and the least between
+    /// Sums of `both` over the units in front of each, and the least between
     /// the first and the last.
     std::vector<double> sums;
     double leastInner = 0;
@@ -225,7 +225,7 @@ private:
   /// flight: a stage of more units needs more memory.
   bool isMonotone = false;
   int units;
-  /// Of a pipeline, if there is but one lane.
+  /// Micro-batches of a pipeline, if there is but one lane.
   double microBatches = 0;
   /// By lane, depth and chunk, micro-batches in flight.
   std::vector<std::vector<std::array<int64_t, HybridProblem::mostChunks>>>

@@ -151,7 +151,8 @@ int64_t Timetable::boundInFlight(PipelineSchedule schedule,
   if (schedule == PipelineSchedule::Interleaved &&
       shape.countBlocks() <= countedBlocks)
     return countPeak(shape, stage, chunk);
-  // Of the first so many turns of a direction, those of its `number`-th chunk.
+  // Counts, among the first so many turns of a direction, those of its
+  // `number`-th chunk.
   int64_t block = shape.getBlockSize(), round = shape.chunks * block;
   auto count = [&](int64_t turns, int64_t number) {
     return turns / round * block +

@@ -33,8 +33,8 @@ struct Measurement {
 
 } // namespace
 
-/// Of the policy the type is set to, then of any other. All stages of ZeRO
-/// measure the same, as collectives are not in them.
+/// Takes the measurement of the policy the type is set to, else of any other.
+/// All stages of ZeRO measure the same, as collectives are not in them.
 static Measurement findMeasurement(const ClusterView &cluster,
                                    const HybridModel &model, int type) {
   ClusterView view;

@@ -22,7 +22,7 @@ namespace poplar {
 
 class PlacementGroups {
 public:
-  /// Of at most largestExactPath groups.
+  /// There may be at most largestExactPath groups.
   PlacementGroups(const PlacementCosts &costs, int groups);
 
   using Groups = std::vector<std::vector<int>>;

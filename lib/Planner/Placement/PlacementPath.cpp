@@ -89,7 +89,7 @@ double poplar::matchGroups(const PlacementCosts &costs,
 // Paths
 //===----------------------------------------------------------------------===//
 
-/// Of local search on a path; few take more than ten.
+/// The most rounds of local search on a path; few take more than ten.
 static constexpr int mostRounds = 100;
 
 /// Comparisons of a local search, as a rule.

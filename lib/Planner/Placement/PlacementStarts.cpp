@@ -97,7 +97,8 @@ static std::vector<std::vector<int>> buildStart(const PlacementCosts &costs,
   std::vector<std::vector<int>> groups;
   while (static_cast<int>(groups.size()) < stages) {
     int rows = std::min<int>(length, stages - groups.size());
-    // Of close chains all are needed to choose from, of tight ones the first.
+    // All close chains are needed to choose from, but only the first tight
+    // ones.
     int count = close ? devices.size() / rows : pipelines;
     std::vector<std::vector<int>> chains =
         takeClusters(devices, rows, count, [&](int d, int dPrime) {
@@ -132,7 +133,8 @@ poplar::buildStarts(const PlacementCosts &costs, int stages, int pipelines,
   std::set<int> all;
   for (int blocks = 1; blocks <= stages; ++blocks)
     all.insert((stages + blocks - 1) / blocks);
-  // Of many lengths some, evenly among them, with the first and the last.
+  // From many lengths, takes some, evenly among them, with the first and the
+  // last.
   std::vector<int> sorted(all.begin(), all.end());
   std::set<int> lengths;
   size_t count = std::min(sorted.size(), mostLengths);

@@ -34,7 +34,7 @@ struct Instance {
   /// When the last of it happened; begins then.
   double begin = 0;
   double end = -1;
-  /// Of a message, and its number in it.
+  /// The channel of a message, and its number in it.
   int channel = -1;
   size_t number = 0;
 
@@ -113,7 +113,7 @@ private:
   const SimulationOptions &options;
   std::vector<ClassState> states;
   std::vector<ChannelState> channels;
-  /// Of each class in the timeline: its channels, by their index.
+  /// The channels of each class in the timeline, by their index.
   std::vector<std::vector<int>> channelsOf;
   std::vector<int> allClasses;
   std::vector<Instance> instances;
@@ -380,8 +380,9 @@ void Engine::complete(int number, double time) {
   }
 }
 
-/// Of an instance that is done at `time`, for as much of it as the rank has not
-/// waited for: its compute stream has come as far as it can.
+/// Adds the overhead of an instance that is done at `time`, for as much of it
+/// as the rank has not waited for: its compute stream has come as far as it
+/// can.
 void Engine::addOverhead(int index, const Instance &instance, double time) {
   ClassState &state = states[index];
   double overhead = problem.collectives[instance.collective].overhead;

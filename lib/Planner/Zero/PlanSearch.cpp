@@ -438,7 +438,7 @@ void ShardingSearch::eraseDominated(
         return false;
     return true;
   };
-  // Of equals, the first stays.
+  // The first of equals stays.
   for (size_t i = policies.size(); i-- > 0;)
     for (size_t j = 0; j < policies.size(); ++j)
       if (i != j && dominates(known[j], known[i]) &&

@@ -88,8 +88,8 @@ private:
   void addLoads(const std::vector<size_t> &classes);
   void addLoad(size_t load, const CollectiveCost::Load &of, double scale);
 
-  /// Of the state, in parts of an equal share, that fit on a rank of each
-  /// variable.
+  /// The room for the state, in parts of an equal share, that a rank of each
+  /// variable has.
   std::vector<double> getRooms(const Caps &caps) const;
   bool hasRoom(const Caps &caps) const;
   LinearProgram limit(const Caps &caps) const;

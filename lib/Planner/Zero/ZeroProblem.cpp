@@ -54,7 +54,8 @@ TrafficRates poplar::getTrafficRates(const ClusterView &cluster,
   TrafficRates rates;
   if (cluster.ranks.size() < 2)
     return rates;
-  // Of so many elements that rounding shards to whole ones does not matter.
+  // There are so many elements that rounding shards to whole ones does not
+  // matter.
   constexpr double elements = 1ull << 40;
   double total = 0, sum = 0;
   for (double share : state)

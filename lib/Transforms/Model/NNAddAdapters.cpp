@@ -95,8 +95,7 @@ LogicalResult NNAddAdaptersPass::checkOptions() {
   if (targets.empty())
     return module.emitError("no modules are named to adapt; name some, or "
                             "all-linear");
-  auto facts = module->getAttrOfType<DictionaryAttr>(nn::kModelAttr);
-  if (facts && facts.contains("lora_rank"))
+  if (nn::Model::of(module).getLoraRank())
     return module.emitError("has adapters already");
   return success();
 }
@@ -306,7 +305,7 @@ void NNAddAdaptersPass::adapt(func::FuncOp unit, ArrayRef<Layer *> layers) {
 /// What the runtime has to know to read and write directories of PEFT.
 void NNAddAdaptersPass::recordFacts() {
   ModuleOp module = getOperation();
-  auto facts = module->getAttrOfType<DictionaryAttr>(nn::kModelAttr);
+  nn::Model facts = nn::Model::of(module);
   if (!facts)
     return;
   int64_t elements = 0;
@@ -324,16 +323,13 @@ void NNAddAdaptersPass::recordFacts() {
           else if (matches(module, target))
             names.insert(target);
     }
-  Builder builder(module.getContext());
-  NamedAttrList entries(facts);
-  entries.set("num_parameters", builder.getI64IntegerAttr(elements));
-  entries.set("lora_rank", builder.getI64IntegerAttr(rank));
-  entries.set("lora_alpha", builder.getF64FloatAttr(alpha));
-  entries.set("lora_dropout", builder.getF64FloatAttr(dropout));
-  entries.set("lora_in_out", builder.getBoolAttr(isInOut));
-  entries.set("lora_targets",
-              builder.getStringAttr(llvm::join(names.getArrayRef(), ",")));
-  module->setAttr(nn::kModelAttr, entries.getDictionary(module.getContext()));
+  facts.setNumParameters(elements);
+  facts.setLoraRank(rank);
+  facts.setLoraAlpha(alpha);
+  facts.setLoraDropout(dropout);
+  facts.setLoraInOut(isInOut);
+  facts.setLoraTargets(llvm::join(names.getArrayRef(), ","));
+  facts.attachTo(module);
 }
 
 void NNAddAdaptersPass::runOnOperation() {

@@ -112,7 +112,8 @@ private:
   SymbolTable &symbols;
   StringRef name;
   int64_t tokens, length;
-  /// Of a whole sample, where devices share units; none has all of them.
+  /// Tokens of a sample that the device has, where devices share units; none
+  /// has all of them.
   int64_t ownTokens = 0;
   llvm::DenseMap<Operation *, DecodedUnit> units;
 };

@@ -113,13 +113,10 @@ void NNConvertPrecisionPass::runOnOperation() {
     return signalPassFailure();
   }
   FloatType element = zero::getFloatType(&getContext(), format);
-  auto facts = module->getAttrOfType<DictionaryAttr>(nn::kModelAttr);
-  if (auto unsafe =
-          facts ? facts.getAs<StringAttr>("unsafe_precision") : StringAttr();
-      unsafe && unsafe.getValue() == toString(format)) {
-    auto architecture = facts.getAs<StringAttr>("architecture");
+  nn::Model model = nn::Model::of(module);
+  if (model.getUnsafePrecision() == toString(format)) {
     module.emitError() << "activations of a "
-                       << (architecture ? architecture.getValue() : "this")
+                       << model.getArchitecture().value_or("this")
                        << " model overflow " << toString(format)
                        << ": use precision bf16 or f32";
     return signalPassFailure();
@@ -145,11 +142,10 @@ void NNConvertPrecisionPass::runOnOperation() {
     if (failed(convertFunction(function, element, symbols)))
       return signalPassFailure();
 
-  if (auto model = module->getAttrOfType<DictionaryAttr>(nn::kModelAttr)) {
-    NamedAttrList entries(model);
-    entries.erase("precision");
-    if (!element.isF32())
-      entries.set("precision", builder.getStringAttr(toString(format)));
-    module->setAttr(nn::kModelAttr, entries.getDictionary(&getContext()));
-  }
+  if (!model)
+    return;
+  model.clearPrecision();
+  if (!element.isF32())
+    model.setPrecision(toString(format));
+  model.attachTo(module);
 }

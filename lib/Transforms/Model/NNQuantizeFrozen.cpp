@@ -112,10 +112,12 @@ void NNQuantizeFrozenPass::runOnOperation() {
     return signalPassFailure();
   }
 
-  // Of a part of a weight, the type does not tell how the whole was rounded.
-  NamedAttrList facts(module->getAttrOfType<DictionaryAttr>(nn::kModelAttr));
-  facts.set("frozen_format", StringAttr::get(&getContext(), format));
-  module->setAttr(nn::kModelAttr, facts.getDictionary(&getContext()));
+  // The type of a part of a weight does not tell how the whole was rounded.
+  nn::Model facts = nn::Model::of(module);
+  if (!facts)
+    facts = nn::Model(DictionaryAttr::get(&getContext()));
+  facts.setFrozenFormat(format.getValue());
+  facts.attachTo(module);
 
   Type element = nn::QuantizedType::get(&getContext(), *kind);
   auto quantize = [&](Type type) {

@@ -93,9 +93,8 @@ void NNStoreActivationsPass::runOnOperation() {
   });
   if (result.wasInterrupted())
     return signalPassFailure();
-  if (auto model = module->getAttrOfType<DictionaryAttr>(nn::kModelAttr)) {
-    NamedAttrList entries(model);
-    entries.set("precision", StringAttr::get(&getContext(), toString(format)));
-    module->setAttr(nn::kModelAttr, entries.getDictionary(&getContext()));
+  if (nn::Model model = nn::Model::of(module)) {
+    model.setPrecision(toString(format));
+    model.attachTo(module);
   }
 }

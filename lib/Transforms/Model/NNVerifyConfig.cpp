@@ -94,8 +94,8 @@ static bool areEqualFacts(StringRef text, StringRef expected) {
 }
 
 LogicalResult ModuleComparison::compareFacts() {
-  auto facts = module->getAttrOfType<DictionaryAttr>(nn::kModelAttr),
-       wanted = imported->getAttrOfType<DictionaryAttr>(nn::kModelAttr);
+  DictionaryAttr facts = nn::Model::of(module).getDictionary(),
+                 wanted = nn::Model::of(imported).getDictionary();
   for (NamedAttribute entry : wanted) {
     StringRef name = entry.getName();
     Attribute said = facts.get(entry.getName());
@@ -203,54 +203,43 @@ LogicalResult ModuleComparison::compareBlocks(Operation *op, Region &region,
 //===----------------------------------------------------------------------===//
 
 /// The options of the import that made a module.
-static ImportOptions getOptions(DictionaryAttr facts) {
+static ImportOptions getOptions(const nn::Model &model) {
   ImportOptions options;
-  if (auto seqLen = facts.getAs<IntegerAttr>("seq_len"))
-    options.seqLen = seqLen.getInt();
-  if (auto dropout = facts.getAs<FloatAttr>("dropout"))
-    options.dropout = dropout.getValueAsDouble();
-  if (auto packing = facts.getAs<BoolAttr>("packing"))
-    options.packing = packing.getValue();
-  if (auto mask = facts.getAs<IntegerAttr>("mask_token_id"))
-    options.maskTokenId = mask.getInt();
-  if (auto ids = facts.getAs<DenseI64ArrayAttr>("special_token_ids"))
-    options.specialTokenIds.assign(ids.asArrayRef().begin(),
-                                   ids.asArrayRef().end());
+  options.seqLen = model.getSeqLen();
+  options.dropout = model.getDropout();
+  options.packing = model.getPacking().value_or(false);
+  options.maskTokenId = model.getMaskToken();
+  if (auto ids = model.getSpecialTokens())
+    options.specialTokenIds.assign(ids->begin(), ids->end());
   return options;
 }
 
 /// Adapters, and the format of frozen weights, as the module has them.
-static LogicalResult addAdapters(ModuleOp imported, DictionaryAttr facts) {
-  auto rank = facts.getAs<IntegerAttr>("lora_rank");
-  auto format = facts.getAs<StringAttr>("frozen_format");
+static LogicalResult addAdapters(ModuleOp imported, const nn::Model &model) {
   PassManager passes(imported.getContext());
-  if (rank) {
+  if (auto rank = model.getLoraRank()) {
     NNAddAdaptersOptions options;
-    options.rank = rank.getInt();
-    if (auto alpha = facts.getAs<FloatAttr>("lora_alpha"))
-      options.alpha = alpha.getValueAsDouble();
-    if (auto dropout = facts.getAs<FloatAttr>("lora_dropout"))
-      options.dropout = dropout.getValueAsDouble();
-    if (auto targets = facts.getAs<StringAttr>("lora_targets")) {
+    options.rank = *rank;
+    options.alpha = model.getLoraAlpha().value_or(options.alpha);
+    options.dropout = model.getLoraDropout().value_or(options.dropout);
+    if (auto targets = model.getLoraTargets()) {
       SmallVector<StringRef> names;
-      targets.getValue().split(names, ',');
+      targets->split(names, ',');
       for (StringRef name : names)
         options.targets.push_back(name.str());
     }
     passes.addPass(createNNAddAdapters(options));
   }
-  if (format)
-    passes.addPass(createNNQuantizeFrozen({format.str()}));
+  if (auto format = model.getFrozenFormat())
+    passes.addPass(createNNQuantizeFrozen({format->str()}));
   return passes.run(imported);
 }
 
 static LogicalResult verifyConfig(ModuleOp module) {
-  auto facts = module->getAttrOfType<DictionaryAttr>(nn::kModelAttr);
-  if (!facts)
-    return success();
-  auto config = facts.getAs<StringAttr>("config");
+  nn::Model model = nn::Model::of(module);
+  auto config = model.getConfig();
   if (!config)
-    return facts.contains("config_facts")
+    return model.getConfigFacts()
                ? module.emitError("nn.model: has config_facts and no config")
                : success();
   std::string error;
@@ -263,9 +252,9 @@ static LogicalResult verifyConfig(ModuleOp module) {
                                         error = diagnostic.str();
                                       return success();
                                     });
-    imported = importModelText(config.getValue(), "config", getOptions(facts),
+    imported = importModelText(*config, "config", getOptions(model),
                                *module.getContext(), error);
-    if (imported && failed(addAdapters(*imported, facts)))
+    if (imported && failed(addAdapters(*imported, model)))
       imported = {};
   }
   if (!imported)

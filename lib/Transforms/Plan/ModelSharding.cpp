@@ -146,7 +146,8 @@ Type ModelSharding::getTokensType(Type type) const {
   return RankedTensorType::get(shape, tensor.getElementType());
 }
 
-/// Of a result of the unit that `call` calls: what the units behind it take.
+/// Finds how a result of the unit that `call` calls is split: what the units
+/// behind it take.
 std::optional<Ranges> ModelSharding::findSplit(func::CallOp call,
                                                unsigned index,
                                                const nn::UnitSharding &) {

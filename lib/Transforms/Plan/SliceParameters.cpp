@@ -67,7 +67,7 @@ private:
   /// By parts: what each position holds.
   using Shares = SmallVector<llvm::MapVector<StringAttr, ParameterShare>>;
   std::map<SmallVector<int64_t>, Shares> shares;
-  /// Of a parameter: what it becomes, with who holds it.
+  /// What a parameter becomes, with who holds it.
   std::map<StringRef, SmallVector<std::pair<StringAttr, std::set<Holder>>>>
       made;
 };

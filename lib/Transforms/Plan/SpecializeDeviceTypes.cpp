@@ -189,8 +189,8 @@ static LogicalResult verifySharers(zero::PlanOp plan, SymbolTable &symbols) {
   return success();
 }
 
-/// Of the slowest link between ranks of a group that share units: those on a
-/// node.
+/// The bandwidth of the slowest link between ranks of a group that share units:
+/// those on a node.
 static double getSharersBandwidth(zero::PlanOp plan, int64_t group) {
   auto module = plan->getParentOfType<ModuleOp>();
   ClusterView cluster = cluster::buildClusterView(module);

@@ -38,8 +38,8 @@ struct Group {
   /// Holds frozen parameters, and no others; quantised in this format, if any.
   bool frozen = false;
   Type quantized = {};
-  /// Of the plan, if there is one that has groups: who else needs it is in the
-  /// same one.
+  /// The virtual stage of the plan, if it has groups: who else needs the
+  /// parameter is in the same one.
   int64_t virtualStage = 0;
   /// The op of @model that uses the parameters, the first if there are several.
   Operation *user = nullptr;

@@ -377,7 +377,7 @@ void ZeroMaterializePass::runOnOperation() {
   partsOf.clear();
   gradients.clear();
   addends.clear();
-  // Of a pipeline stage, the half that has gradients.
+  // In a pipeline stage, the half that has gradients is what counts.
   bool splits = info.isPipelineStage();
   SmallVector<func::FuncOp> trains;
   for (int64_t chunk = 0; chunk < info.numChunks; ++chunk) {

@@ -47,7 +47,7 @@ private:
                           const nn::ParameterShare &share);
   void eraseDivided();
 
-  /// Of parameters that devices divide, in order.
+  /// The parts of parameters that devices divide, in order.
   llvm::StringMap<SmallVector<nn::ParameterOp>> parts;
 };
 

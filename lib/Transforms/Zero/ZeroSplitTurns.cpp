@@ -87,7 +87,7 @@ private:
   }
 
   zero::ProgramInfo info;
-  /// Of running gradients in @train, the parameter.
+  /// The parameter of each running gradient in @train.
   DenseMap<Value, StringAttr> gradients;
   /// By chunk, from @train to its backward pass.
   std::vector<IRMapping> mappings;

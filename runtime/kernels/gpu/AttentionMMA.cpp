@@ -90,7 +90,7 @@ POPLAR_INLINE void loadLeft(LeftRegisters<Steps> &left, const Matrix &m,
                                     16 * step + pairColumn() + i / 2 * 8);
 }
 
-/// Of the 16 rows of a warp, times a factor for each of a lane's two.
+/// Stores the 16 rows of a warp, times a factor for each of a lane's two.
 template <int32_t Parts>
 POPLAR_INLINE void storeRows(const Matrix &m, int32_t row,
                              const float (&sums)[Parts][4],
@@ -226,7 +226,8 @@ POPLAR_INLINE void forward(const PoplarAttention *desc, void *q, void *k,
         part += score;
         score *= head.dropout(own, at);
       }
-      // Of this lane's columns; those of the quad are added at the end.
+      // The sum is over this lane's columns; those of the quad are added at the
+      // end.
       sum[r] = sum[r] * rescale + part;
       high[r] = next;
 #pragma clang loop unroll(full)

@@ -30,7 +30,7 @@ using Four = float __attribute__((ext_vector_type(4)));
 using SharedFour = const __attribute__((address_space(3))) Four;
 using SharedFloat = __attribute__((address_space(3))) float;
 
-/// Of each operand, kDepth steps of the sums; rows begin at other banks.
+/// Tiles of each operand, kDepth steps of the sums; rows begin at other banks.
 struct Tiles {
   float left[kDepth][kRows + 4], right[kDepth][kColumns + 4];
 };

@@ -27,7 +27,7 @@ static_assert(kRows == POPLAR_GPU_EXPERT_MMA_GRAD_ROWS,
 static_assert(kColumns == POPLAR_GPU_EXPERT_MMA_COLUMNS,
               "a block has these columns");
 
-/// Of rows of a tile, which begin at other banks.
+/// The stride of rows of a tile, which begin at other banks.
 constexpr int32_t strideOf(int32_t columns) { return columns + 8; }
 
 using Sums = float[kColumns / 8][4];

@@ -49,7 +49,7 @@ struct Description {
   uint32_t has(uint32_t part) const { return epilogue & part; }
 };
 
-/// Of cublasLtEpilogue_t, which are made of these.
+/// Bits that the values of cublasLtEpilogue_t are made of.
 constexpr uint32_t partBias = 4, partGelu = 32, partGeluGrad = 64,
                    partAux = 128,
                    partSums = EpilogueBiasGradA | EpilogueBiasGradB;
@@ -74,7 +74,7 @@ double geluGrad(double x) {
 
 struct Preference {
   uint64_t workspace = 0;
-  /// Of A, B, C and D.
+  /// Alignments of A, B, C and D.
   std::array<uint32_t, 4> alignment = {256, 256, 256, 256};
 };
 

@@ -81,14 +81,14 @@ constexpr Result notFound = 500, invalidValue = 1, invalidPTX = 218,
 /// variables in shared memory, without asking for more.
 constexpr int64_t mostThreads = 1024, mostRegisters = 65536,
                   mostRegistersOfThread = 255, mostSharedBytes = 48 << 10;
-/// Of parameters, before PTX 8.1 and from then on.
+/// Bytes of parameters, before PTX 8.1 and from then on.
 constexpr int64_t fewParameterBytes = 4096, mostParameterBytes = 32764;
 
 /// What a training loop has to do without, and what it should do.
 struct Calls {
   int allocations = 0, graphs = 0, graphLaunches = 0, kernelLaunches = 0;
-  /// Of the host; of streams, for collectives, and how many of these waits were
-  /// given when the collective was not done.
+  /// Synchronizations of the host; waits of streams for collectives, and how
+  /// many of these were given when the collective was not done.
   int synchronizations = 0, collectiveWaits = 0, earlyWaits = 0;
   ~Calls() {
     if (std::getenv("POPLAR_EMULATED_COUNT"))
@@ -100,8 +100,8 @@ struct Calls {
   }
 } calls;
 
-/// Of the thread, all of whose streams count: what could wait for a stream that
-/// captures is refused, as is what would not be the same in a graph.
+/// Streams of the thread that capture, all of which count: what could wait for
+/// one is refused, as is what would not be the same in a graph.
 thread_local int capturing = 0;
 
 std::vector<int> getCapabilities() {

@@ -247,7 +247,7 @@ TEST_F(Emulation, ImagesHaveLimits) {
   EXPECT_EQ(log, "kernel k has 4104 bytes of parameters, 4096 are the most");
   expect(write(bytes(32760), "", "8.1"), 0);
   expect(write(bytes(32768), "", "8.1"), invalid);
-  // Of variables outside of kernels, those count that a kernel names.
+  // Variables outside of kernels count if a kernel names them.
   std::string outside = ".shared .align 16 .b8 one[40000];\n"
                         ".shared .align 16 .b8 other[40000];\n",
               text = write("", "mov.u64 %rd1, one;\n");
@@ -455,7 +455,7 @@ TEST_F(Races, OneWriterAndOneReader) {
 }
 
 TEST_F(Races, ManyReadersAndOneWriter) {
-  // Of two warps, then by the last thread of the second.
+  // The first two are by two warps, the last by the last thread of the second.
   std::string reads = "ld.shared.b32 %r2, [%rd6];\n",
               write = "setp.eq.b32 %p1, %r1, 63;\n"
                       "@%p1 st.shared.b32 [%rd6], %r1;\n";

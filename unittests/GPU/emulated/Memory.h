@@ -22,8 +22,8 @@ namespace poplar::emulated {
 /// program has several threads.
 std::recursive_mutex &getLock();
 
-/// Of one process, which uses one GPU. A program that follows an address of the
-/// GPU itself gets a signal.
+/// Memory of one process, which uses one GPU. A program that follows an address
+/// of the GPU itself gets a signal.
 class Memory {
 public:
   static Memory &get();

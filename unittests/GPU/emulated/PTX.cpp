@@ -60,9 +60,9 @@ private:
     return static_cast<bool>(std::getline(input, line));
   }
   int lineNumber = 0;
-  /// Of variables outside of kernels, which all of them share.
+  /// Bytes of variables outside of kernels, which all of them share.
   int64_t sharedBytes = 0;
-  /// Of each variable, with what is in front for its alignment.
+  /// Sizes of each variable, with what is in front for its alignment.
   std::map<std::string, int64_t> sharedSizes;
   /// Tables in global memory by their names in PTX.
   struct Table {

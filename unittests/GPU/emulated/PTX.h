@@ -33,7 +33,7 @@ struct PTXSite {
 struct PTXKernel {
   std::string name;
   int64_t sharedBytes = 0;
-  /// Of that, what is in variables that the kernel names.
+  /// Bytes of those variables that the kernel names.
   int64_t namedSharedBytes = 0;
   /// The threads of a block that it may be started with: the sizes, of
   /// .reqntid, or the most that there may be, of .maxntid. 0 if none are given.
@@ -47,7 +47,7 @@ struct PTXKernel {
   }
   /// Whether its threads wait for each other.
   bool waits = false;
-  /// Of global and shared memory.
+  /// Accesses to global and shared memory.
   std::vector<PTXSite> sites;
   /// The least that one of these accesses at a time.
   uint64_t granuleBytes = 16;
@@ -58,9 +58,9 @@ struct PTXKernel {
 };
 
 struct PTXProgram {
-  /// Of the .target directive: "sm_80".
+  /// The chip of the .target directive: "sm_80".
   std::string chip;
-  /// Of the .version directive: 70 for 7.0.
+  /// The version of the .version directive: 70 for 7.0.
   int version = 0;
   std::vector<PTXKernel> kernels;
 };

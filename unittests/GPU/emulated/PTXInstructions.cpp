@@ -276,7 +276,7 @@ std::string PTXInstructions::compare(const Words &opcode,
   static const std::map<std::string, std::string> ordered = {
       {"eq", "=="}, {"ne", "!="}, {"lt", "<"},  {"le", "<="}, {"gt", ">"},
       {"ge", ">="}, {"lo", "<"},  {"ls", "<="}, {"hi", ">"},  {"hs", ">="}};
-  // Of floats: those that end in u hold for NaN, too; others do not.
+  // Comparisons of floats that end in u hold for NaN, too; others do not.
   std::string isNaN = "(" + a + " != " + a + " || " + b + " != " + b + ")";
   if (how == "nan")
     return assign(operands[0], isNaN);
@@ -411,12 +411,12 @@ std::string PTXInstructions::exchange(const Words &opcode,
                  "poplar_test_barrier_or(" + value(operands[2], "pred") + ")"));
     if (opcode[1] == "sync" && operands == Words{"0"})
       return together("poplar_test_barrier();");
-    // Of a whole warp.
+    // A whole warp waits.
     if (opcode == Words{"bar", "warp", "sync"} &&
         (operands == Words{"-1"} || operands == Words{"0xFFFFFFFF"}))
       return "poplar_test_warp_barrier();";
   }
-  // Of a whole warp.
+  // A whole warp votes.
   if (opcode == Words{"vote", "sync", "ballot", "b32"} &&
       (operands[2] == "-1" || operands[2] == "0xFFFFFFFF"))
     return assign(operands[0], "ballot(" + value(operands[1], "pred") + ")");

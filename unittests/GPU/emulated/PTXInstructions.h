@@ -32,13 +32,13 @@ std::string typeOf(const std::string &type);
 /// thrown as a std::runtime_error.
 class PTXInstructions {
 public:
-  /// Of an instruction with its guard, if any, and its semicolon.
+  /// Translates an instruction with its guard, if any, and its semicolon.
   std::string translate(const std::string &line);
 
   /// Expressions for the addresses of variables, by name; numbers of
   /// parameters.
   std::map<std::string, std::string> variables;
-  /// Of these, what the kernel names.
+  /// Those that the kernel names.
   std::set<std::string> used;
   std::map<std::string, int> parameters;
   int64_t parameterBytes = 0;
@@ -65,7 +65,7 @@ private:
   std::string copyLater(const Words &opcode, const Words &operands);
   std::string address(const std::string &space, const std::string &operand,
                       const std::string &bytes, const std::string &kind);
-  /// Of what all lanes of a warp execute as one.
+  /// What all lanes of a warp execute as one.
   std::string together(const std::string &statement) const;
   /// Notes the instruction at hand; returns its number.
   std::string addSite(uint64_t granule);

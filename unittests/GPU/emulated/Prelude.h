@@ -259,7 +259,7 @@ POPLAR_CALLED char *shared(uint64_t address, int64_t size, int64_t bytes,
   return place;
 }
 
-/// Of a matrix for mma.sync.m16n8k16: two elements of each register.
+/// Two elements of each register of a matrix for mma.sync.m16n8k16.
 template <typename T> inline float half(uint64_t pair, int which) {
   return toFloat(T{static_cast<uint16_t>(pair >> 16 * which)});
 }

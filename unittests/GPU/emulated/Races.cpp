@@ -105,7 +105,8 @@ std::string describe(uint32_t block, uint32_t thread, const char *verb,
 [[noreturn]] void report(const char *at, bool shared, const Access &other,
                          const char *verb, const Position &now, AccessKind kind,
                          int32_t site) {
-  // Of shared memory, the place in the block's; of global memory, the address.
+  // Shared memory is named by the place in the block's, global memory by the
+  // address.
   uint64_t place = reinterpret_cast<uint64_t>(at);
   if (shared)
     place -= reinterpret_cast<uint64_t>(poplar_test_shared());

@@ -37,8 +37,8 @@ struct GPUKernel {
   std::array<int32_t, 3> block;
   int32_t pointers;
   int64_t partsPerBlock;
-  /// Of the library: what it calls, and the descriptor that it passes, as
-  /// words. Empty for a generated kernel.
+  /// A kernel of the library: the function that it calls, and the descriptor
+  /// that it passes, as words. Empty for a generated kernel.
   std::string callee;
   std::vector<int64_t> descriptor;
   GPUKernelCost cost;

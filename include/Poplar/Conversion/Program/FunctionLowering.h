@@ -80,7 +80,7 @@ public:
   ModuleContext &shared;
   const bool trapDeadRanges;
   mlir::OpBuilder builder;
-  /// Of the op that is lowered.
+  /// The location of the op that is lowered.
   mlir::Location loc;
 
 private:

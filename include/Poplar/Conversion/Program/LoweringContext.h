@@ -132,7 +132,7 @@ struct ModuleContext {
   mlir::SymbolTable symbols;
   exec::ArenaOp arena;
   GPUKernelTable gpuKernels;
-  /// Of the GPU: 80 for sm_80.
+  /// The GPU's compute capability: 80 for sm_80.
   int capability;
   mlir::OpBuilder builder;
   mlir::Type pointer, i64;

@@ -28,7 +28,7 @@ def Exec_RowsOp : Exec_Op<"rows", [Pure]> {
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
-    /// Of a token.
+    /// Bytes of a token.
     int64_t getRowBytes();
   }];
 }

@@ -10,6 +10,7 @@
 #define POPLAR_DIALECT_NN_NN_H
 
 #include "Poplar/Dialect/NN/Entries.h"
+#include "Poplar/Dialect/NN/Model.h"
 #include "Poplar/Dialect/NN/NNInterfaces.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/BuiltinOps.h"

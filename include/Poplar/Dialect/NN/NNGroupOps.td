@@ -9,7 +9,7 @@
 // Ops on groups of columns, which are heads or the rows of a token's experts. They
 // have a header of their own, NNGroupOps.h, which those include who name them.
 //
-// Of experts, each token goes to k of E. [B,T*k] is one element for each of the
+// In a mixture of experts, each token goes to k of E. [B,T*k] is one element for each of the
 // experts of each token, and of [B,T,k*D] the k rows of a token are its experts'.
 //
 //===----------------------------------------------------------------------===//

@@ -76,10 +76,10 @@ enum class OpClass { Gemm, Attention, Row, Gather };
 struct OpCost {
   OpClass opClass = OpClass::Row;
   double flops = 0, bytes = 0, fixedBytes = 0;
-  /// Of a product, the shape per sample: [rows, depth] by [depth, columns], or
-  /// with `isDeep` the sum over all samples of [depth, rows]^T by
-  /// [depth, columns], where `depth` is a sample's part. Of attention, `rows`
-  /// is the number of queries.
+  /// A product has a shape per sample: [rows, depth] by [depth, columns], or
+  /// with `isDeep` the sum over all samples of [depth, rows]^T by [depth,
+  /// columns], where `depth` is a sample's part. For attention, `rows` is the
+  /// number of queries.
   double rows = 0, columns = 0, depth = 0;
   bool isDeep = false;
 };
@@ -143,7 +143,7 @@ public:
 
   mlir::OpBuilder &builder;
   const int64_t tokens, length;
-  /// Of the new tokens in their samples, i32 [B, tokens].
+  /// Positions of the new tokens in their samples, i32 [B, tokens].
   mlir::Value positions;
 
 private:

@@ -74,7 +74,7 @@ private:
 struct Layout {
   enum Kind { Whole, Columns, Tokens, Partial };
   Kind kind = Whole;
-  /// Of Columns.
+  /// The ranges of a split by columns.
   Ranges ranges;
 
   bool operator==(const Layout &other) const {
@@ -83,7 +83,7 @@ struct Layout {
   bool operator!=(const Layout &other) const { return !(*this == other); }
 };
 
-/// Of how many columns.
+/// The number of columns in these ranges.
 int64_t countColumns(const Ranges &ranges);
 
 /// What a device holds of a parameter.

@@ -15,8 +15,8 @@
 
 namespace poplar::zero {
 
-/// Of the model in a module, and of its buckets and what a step does with them
-/// where they have been formed.
+/// Facts of the model in a module, and of its buckets and what a step does with
+/// them where they have been formed.
 ModelFacts getModelFacts(mlir::ModuleOp module);
 
 /// Adds a plan to a module that holds its cluster. The only way in which plans

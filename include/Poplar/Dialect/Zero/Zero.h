@@ -29,19 +29,6 @@
 #define GET_TYPEDEF_CLASSES
 #include "Poplar/Dialect/Zero/ZeroTypes.h.inc"
 
-namespace poplar {
-
-/// ProgramDescription.cpp and RuntimeCalls.cpp still name a format of
-/// ProgramInfo.
-inline bool operator==(NumberFormat format, const char *name) {
-  return std::string_view(toString(format)) == name;
-}
-inline bool operator!=(WireFormat wire, const char *name) {
-  return std::string_view(toString(wire)) != name;
-}
-
-} // namespace poplar
-
 namespace poplar::zero {
 
 /// Between the ranks that share units: each gets the tokens of the others, or
@@ -81,7 +68,7 @@ inline constexpr llvm::StringLiteral kTurnAttr = "zero.turn",
 struct ProgramInfo {
   /// Symbol of the device type and its target, such as "host:avx512-f32".
   std::string deviceType, target = "host";
-  /// Of activations and working copies.
+  /// The format of activations and working copies.
   NumberFormat precision = NumberFormat::F32;
   RecomputePolicy recompute = RecomputePolicy::Keep;
   /// Other device types of the job recompute otherwise.
@@ -93,13 +80,14 @@ struct ProgramInfo {
   /// other, and which of them the program is of; one where none do.
   llvm::SmallVector<int64_t, 0> parts = {1};
   int64_t position = 0;
-  /// Of the slowest link between ranks of the group that share units, in bytes
-  /// a second; 0 where none do.
+  /// The bandwidth of the slowest link between ranks of the group that share
+  /// units, in bytes a second; 0 where none do.
   double sharersBandwidth = 0;
   /// Element type of gathered parameters on the wire: the widest of all
   /// device types.
   WireFormat wire = WireFormat::F32;
-  /// Of gradients: f32, or what a plan says where links are slow.
+  /// The format of gradients on the wire: f32, or what a plan says where links
+  /// are slow.
   WireFormat gradientWire = WireFormat::F32;
   /// Parameters are rounded on the wire to less than what ranks compute in.
   bool hasLossyParameters = false;
@@ -133,8 +121,8 @@ struct ProgramInfo {
   /// of another group.
   int64_t getOwnChunk(MessageKind kind, bool sends, int64_t otherGroup,
                       int64_t otherChunk) const;
-  /// Of the ranks that hold `bucket`; whether the program's group is of them,
-  /// and others as well.
+  /// How the ranks that hold `bucket` shard it; whether the program's group
+  /// holds it, and whether other groups do as well.
   int64_t getStage(BucketOp bucket) const;
   bool holds(BucketOp bucket) const;
   bool isShared(BucketOp bucket) const;
@@ -177,7 +165,7 @@ struct BucketLayout {
 
   /// In elements, one per parameter. In bytes, if they are quantised.
   llvm::SmallVector<int64_t> offsets;
-  /// Of the whole array, padding included.
+  /// Elements of the whole array, padding included.
   int64_t elements = 0;
 
   explicit BucketLayout(llvm::ArrayRef<int64_t> sizes,

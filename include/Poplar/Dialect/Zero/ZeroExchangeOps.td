@@ -50,8 +50,8 @@ def Zero_StartExchangeOp : Zero_TokensOp<"start_exchange"> {
   let extraClassDeclaration = [{
     /// The rank's part of all tokens.
     double getOwnPart();
-    /// Of tokens that are gathered chained: what was scattered before. Null if
-    /// there is none in the block.
+    /// For gathered tokens that are chained: the scatter before. Null if there
+    /// is none in the block.
     WaitExchangeOp getChain();
     /// What waits for it, in the same block; null if nothing does.
     WaitExchangeOp getWait();

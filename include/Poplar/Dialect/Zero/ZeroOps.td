@@ -35,7 +35,7 @@ def ZeroDialect : Dialect {
     functions with a micro-batch of 0. See docs/Rationale.md, "ZeRO".
   }];
   let useDefaultTypePrinterParser = 1;
-  /// Of turns, see Zero.h.
+  /// Attributes of turns, see Zero.h.
   let hasOperationAttrVerify = 1;
   let hasRegionArgAttrVerify = 1;
   let hasRegionResultAttrVerify = 1;
@@ -146,8 +146,8 @@ def Zero_PlanOp : Zero_Op<"plan", [NoRegionArguments, SingleBlock,
     llvm::SmallVector<int64_t> getRanksOf(int64_t group);
     /// By pipeline, those of them that share the group's units in it.
     llvm::SmallVector<llvm::SmallVector<int64_t>> getPipelinesOf(int64_t group);
-    /// Of a plan with groups: which pipeline a rank is in, and its place among
-    /// those that share units with it.
+    /// In a plan with groups: which pipeline a rank is in, and its place among
+    /// the ranks that share units with it.
     int64_t findPipeline(int64_t rank);
     int64_t getPosition(int64_t rank);
     /// Ranges of units of every group; 1 where all ranks are one group.
@@ -248,7 +248,7 @@ def Zero_RankOp : Zero_Op<"rank", [HasParent<"PlanOp">]> {
     (`turns` $turns^)? (`chunks` $chunks^)? (`recompute` $recompute^)? attr-dict
   }];
   let builders = [
-    /// Of a plan without groups.
+    /// A rank of a plan without groups.
     OpBuilder<(ins "::mlir::FlatSymbolRefAttr":$deviceType,
                "::mlir::StringAttr":$node, "::mlir::IntegerAttr":$microBatch,
                "::mlir::IntegerAttr":$steps, "::mlir::IntegerAttr":$last,
@@ -321,7 +321,7 @@ def Zero_BucketOp : Zero_Op<"bucket",
     /// Whether the ranks at a position among those that share units of a group
     /// use it.
     bool isUsedBy(int64_t group, int64_t position);
-    /// Of its working copy, in a program that computes in `working`.
+    /// The type of its working copy in a program that computes in `working`.
     ::mlir::Type getStorageType(::mlir::Type working);
   }];
 }

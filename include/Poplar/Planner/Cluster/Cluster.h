@@ -77,7 +77,7 @@ struct DeviceType {
   bool isRecomputeFixed = false;
   /// Peak rate of matrix products by number format, where known.
   std::map<NumberFormat, double> flops;
-  /// Of the device's memory.
+  /// The bandwidth of the device's memory.
   std::optional<double> bandwidth;
   /// The limit of the board, in watts.
   std::optional<double> power;

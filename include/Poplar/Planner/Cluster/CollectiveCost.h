@@ -50,8 +50,8 @@ public:
   enum Port { DeviceOut, DeviceIn, NodeOut, NodeIn };
   static constexpr int numPorts = 4;
 
-  /// Of `ranks`, whose nodes and types are indices into the cluster's. All
-  /// nodes that are in use must be linked.
+  /// The cost of collectives among `ranks`, whose nodes and types are indices
+  /// into the cluster's. All nodes that are in use must be linked.
   CollectiveCost(const ClusterView &cluster,
                  const std::vector<ClusterRank> &ranks);
 
@@ -126,8 +126,8 @@ private:
   makeCollective(std::string name, const std::vector<int64_t> &bounds,
                  std::pair<double, double> deviceSeconds, double elementBytes,
                  double insideBytes, bool reduces) const;
-  /// Of the busiest device, per byte of an element: as the root of trees, and
-  /// as a leaf.
+  /// Seconds of the busiest device, per byte of an element: as the root of
+  /// trees, and as a leaf.
   std::pair<double, double>
   getDeviceSeconds(const std::vector<int64_t> &bounds) const;
   /// The same of the busiest node. In a reduce-scatter the roots receive.
@@ -144,7 +144,7 @@ private:
   double defaultInverse = 0;
   /// The most of any link in use.
   double overhead = 0;
-  /// Of messages that follow one another, from a root to a leaf.
+  /// Latency of messages that follow one another, from a root to a leaf.
   double latency = 0;
 };
 

@@ -47,7 +47,7 @@ enum class CollectiveLibrary {
   NCCL,
   RCCL
 };
-/// Of a target: "cuda:sm_80", "hip:gfx90a", "host:avx2-f32".
+/// The library of a target: "cuda:sm_80", "hip:gfx90a", "host:avx2-f32".
 CollectiveLibrary getCollectiveLibrary(const std::string &target);
 
 /// Nodes that have as many ranks with the same library.
@@ -60,11 +60,11 @@ struct CollectiveNodes {
 struct CollectiveSteps {
   int64_t inside = 0, between = 0;
 
-  /// Of ranks on `numNodes` nodes. A node whose ranks have several libraries is
-  /// in `nodes` with each.
+  /// Counts the steps among ranks on `numNodes` nodes. A node whose ranks have
+  /// several libraries is in `nodes` with each.
   static CollectiveSteps count(const std::vector<CollectiveNodes> &nodes,
                                int64_t numNodes);
-  /// Of ranks with the same library in one node.
+  /// Counts the steps among ranks with the same library in one node.
   static CollectiveSteps countInside(CollectiveLibrary library, int64_t ranks) {
     return count({{library, 1, ranks}}, 1);
   }

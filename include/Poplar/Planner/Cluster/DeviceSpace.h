@@ -47,7 +47,7 @@ struct DeviceSpace {
   std::vector<Group> groups;
   size_t numTypes = 0;
 
-  /// Of the devices whose type is among the `usable` ones.
+  /// The choices among devices whose type is one of the `usable` ones.
   DeviceSpace(const ClusterView &cluster, const std::vector<bool> &usable);
 
   /// As many devices of each type, without nodes.

@@ -79,9 +79,9 @@ struct RooflineConstants {
   /// tokens.
   double attentionShare, attentionHalf;
   bool attentionOnVectors;
-  /// Of the memory's bandwidth, for kernels that stream.
+  /// The share of the memory's bandwidth that streaming kernels reach.
   double bandwidthShare;
-  /// Of the f32 peak, for kernels bound by arithmetic.
+  /// The share of the f32 peak that kernels bound by arithmetic reach.
   double vectorShare;
   /// From one op to the next.
   double launchSeconds;
@@ -91,7 +91,7 @@ struct RooflineConstants {
   double uncertainty;
 };
 
-/// Of a target of docs/cluster-file.md.
+/// The constants of a target, as docs/cluster-file.md names it.
 const RooflineConstants &getRooflineConstants(const std::string &target);
 
 /// A device type whose figures say enough: rates of the format it computes in
@@ -102,9 +102,9 @@ public:
   static std::optional<Roofline> get(const DeviceType &type);
 
   double getSeconds(const RooflineOp &op, int64_t batch) const;
-  /// Of all ops, as often as they are done.
+  /// Seconds of all ops, each as often as it is done.
   double getSeconds(const std::vector<RooflineOp> &ops, int64_t batch) const;
-  /// Of AdamW on `elements` parameters: bound by memory.
+  /// Seconds of AdamW on `elements` parameters: bound by memory.
   double getOptimizerSeconds(int64_t elements) const;
 
   const RooflineConstants &getConstants() const { return *constants; }

@@ -64,9 +64,9 @@ struct TargetInfo {
   /// LLVM's name of the processor, and the features beside it: for NVIDIA's,
   /// the first version of PTX that knows it.
   std::string_view processor, features;
-  /// Of hosts: the most that oneDNN may use, as ONEDNN_MAX_CPU_ISA puts it, and
-  /// features, as LLVM names them, without which a program stops at an illegal
-  /// instruction.
+  /// For hosts: the most that oneDNN may use, as ONEDNN_MAX_CPU_ISA puts it,
+  /// and features, as LLVM names them, without which a program stops at an
+  /// illegal instruction.
   std::string_view isa;
   std::vector<std::string_view> instructions;
 

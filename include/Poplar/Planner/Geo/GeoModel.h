@@ -60,7 +60,7 @@ struct GeoResult {
   /// What collectives round.
   LossyWires wires;
   GeoCluster cluster;
-  /// Of the whole cluster.
+  /// The devices of the whole cluster.
   std::vector<HybridCluster::Devices> devices;
   /// Has a plan.
   GeoSearchResult search;
@@ -83,7 +83,7 @@ struct GeoLinkLoad {
   double seconds = 0;
 };
 
-/// Of all links that a plan uses, those that cost most first.
+/// The loads of all links that a plan uses, those that cost most first.
 std::vector<GeoLinkLoad> findLinkLoads(const GeoProblem &problem,
                                        const GeoPlan &plan);
 

@@ -62,14 +62,14 @@ struct GeoProblem {
   /// Devices that are alike.
   struct Kind {
     std::string name;
-    /// Of a device, and what of it is taken whatever it computes.
+    /// A device's memory, and what of it is taken whatever the device computes.
     double memory = 0, fixedBytes = 0;
-    /// Of an element of the stage's parameters: on every device of the group,
-    /// and divided among them. So are the optimizer's seconds.
+    /// Bytes per element of the stage's parameters: on every device of the
+    /// group, and divided among them. The optimizer's seconds are divided, too.
     double replicatedBytes = 0, shardedBytes = 0, optimizerSeconds = 0;
     /// What moments in 8 bits save of an element, divided in the same way.
     double savedStateBytes = 0;
-    /// Of a frozen parameter, on every device of the group.
+    /// Bytes of a frozen parameter, on every device of the group.
     double frozenBytes = 0;
     /// None is faster in a unit than those before it.
     std::vector<Mode> modes;
@@ -93,7 +93,7 @@ struct GeoProblem {
   /// last unit.
   std::vector<int64_t> elements;
   int64_t tiedElements = 0;
-  /// Of these, what has moments in 8 bits; empty where nothing has.
+  /// The elements among these whose moments have 8 bits; empty where none have.
   std::vector<int64_t> int8States;
   int64_t tiedInt8States = 0;
   /// Frozen parameters of each unit; empty where there are none. Those of the
@@ -106,7 +106,7 @@ struct GeoProblem {
   double gradientBytes = 4, parameterBytes = 2;
   /// A: a micro-batch's activations between two stages.
   double boundaryBytes = 0;
-  /// Of an iteration, of all pipelines.
+  /// Micro-batches of an iteration, in all pipelines.
   int64_t microBatches = 1;
   /// S, if it is fixed; 0 if it may be chosen.
   int stages = 0;
@@ -123,7 +123,8 @@ struct GeoProblem {
     return node == otherNode ? nodes[node].inside
                              : links[node * nodes.size() + otherNode];
   }
-  /// Of units [first, end): tied parameters count once where both are in it.
+  /// Elements of units [first, end): tied parameters count once where both are
+  /// in it.
   int64_t countElements(int first, int end) const;
 };
 
@@ -136,7 +137,7 @@ struct GeoPlan {
   std::vector<int> cuts;
   /// By pipeline.
   std::vector<int64_t> microBatches;
-  /// Of an iteration.
+  /// Seconds of an iteration.
   double seconds = 0;
 
   size_t pipelines() const { return stages.empty() ? 0 : stages[0].size(); }

@@ -65,13 +65,12 @@ private:
   std::vector<double> rates;
   /// The least part that a unit's share of all units' seconds adds up to.
   double shareSum = 0;
-  /// Of the messages of least cost that join devices without a circle, added
-  /// up.
+  /// The cheapest messages that join all devices without a cycle, added up.
   std::vector<double> joins;
   double elements = 0;
   /// By node: least delay and greatest bandwidth to another.
   std::vector<LinkSpeed> best;
-  /// Of any node: the most devices, and the fastest link inside.
+  /// The most devices of any node, and the fastest link inside one.
   int mostInNode = 1;
   LinkSpeed bestInside = {0, 0};
   double leastOptimizer = 0;

@@ -54,7 +54,8 @@ struct StateFormat {
   /// f32: the parameters are the masters.
   static constexpr StateFormat singlePrecision() { return {4, 4, 8}; }
 
-  /// Of a rank whose parameters have that format (getWorkingFormat).
+  /// The format of a rank whose parameters have this working format
+  /// (getWorkingFormat).
   static constexpr StateFormat of(NumberFormat workingFormat) {
     return getStorageBytes(workingFormat) == 4 ? singlePrecision()
                                                : halfPrecision();
@@ -104,7 +105,7 @@ struct StateElements {
   }
 };
 
-/// Of buckets.
+/// Sizes of buckets.
 struct BucketSizes {
   /// In elements; how many there are. Those that are quantised are counted, and
   /// the largest has `quantizedBytes`.

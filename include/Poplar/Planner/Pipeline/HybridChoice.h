@@ -30,7 +30,7 @@ struct HybridChoice {
   HybridSearchResult search;
   /// By the number of chunks: no plan of any problem costs less.
   std::array<double, HybridProblem::mostChunks + 1> bounds{};
-  /// Of all searches (HybridSearchResult::effort).
+  /// The effort of all searches (HybridSearchResult::effort).
   int64_t effort = 0;
   /// The best plans of other problems and other numbers of chunks, with their
   /// simulated seconds.
@@ -44,9 +44,9 @@ struct HybridChoice {
   double seconds = std::numeric_limits<double>::infinity();
 };
 
-/// Of problems that differ in what they take the cluster to be. `effort` is for
-/// each of them with one chunk; several get a fourth of it each. Plans that
-/// take `limit` or more by the cost are not looked for.
+/// Chooses among problems that differ in what they take the cluster to be.
+/// `effort` is for each of them with one chunk; several chunks get a quarter of
+/// it each. Plans that take `limit` or more by the cost are not looked for.
 HybridChoice
 chooseHybridPlan(const std::vector<HybridProblem> &problems,
                  int64_t effort = hybridEffort,

@@ -20,7 +20,7 @@
 // all have its gradients. So an iteration takes the longest T of its columns
 // (HybridProblem.h) with an s_0 that is the longest of all.
 //
-// Of a column i, let F_i(T) be the most samples that it computes in T. The sum
+// Let F_i(T) be the most samples that column i computes in T. The sum
 // of F_i(T) is the global batch or more where T can be reached. So, for any
 // split of the batch in shares n_i: if no column computes its n_i samples in
 // less than T, then no plan takes less than T, as the sum of F_i is then below

@@ -41,7 +41,7 @@ struct HybridModel : UnitParameters {
   std::vector<std::string> names;
   /// In `wholeStep`, quantised parameters are left out: bytes of these.
   int64_t quantizedForward = 0, quantizedBackward = 0;
-  /// Of a sample.
+  /// Tokens of a sample.
   int64_t tokens = 0;
   /// The most devices that may share a unit: heads that cannot be cut.
   int mostTensorDegree = 1;
@@ -54,7 +54,7 @@ struct HybridModel : UnitParameters {
     RecomputePolicy recompute = RecomputePolicy::Keep;
     int tensorDegree = 1;
     std::vector<UnitWork> units;
-    /// Of a sample between two units, on a device.
+    /// Bytes of a sample between two units, on a device.
     int64_t boundaryBytes = 0;
     int64_t scratchBytes = 0;
   };
@@ -81,7 +81,7 @@ DeviceTeam findTeam(const ClusterView &cluster);
 struct HybridCluster {
   HybridProblem problem;
   struct Devices {
-    /// Of the cluster; of a team, that of its first device.
+    /// The type in the cluster; for a team, that of its first device.
     int type;
     /// Those of a team follow one another.
     std::vector<int> ranks;

@@ -69,10 +69,11 @@
 
 namespace poplar {
 
-/// Of the parameters of units that devices share, what the first device holds:
-/// a part, which is as large as any, and what all of them hold whole. Of frozen
-/// ones, too, and the bytes of its part of quantised ones; empty without any.
-/// Of the trained ones, what has moments in 8 bits; empty without any.
+/// Elements of the units that devices share, as the first device holds them:
+/// its part, which is as large as any, and what all devices hold whole. Then
+/// the same for frozen elements, and the bytes of its part of quantised ones;
+/// empty without any. Last, the trained elements whose moments have 8 bits;
+/// empty without any.
 struct SharedElements {
   std::vector<int64_t> part, whole, frozenPart, frozenWhole, quantizedPart;
   std::vector<int64_t> int8Part, int8Whole;
@@ -85,7 +86,7 @@ struct UnitParameters {
   /// last unit.
   std::vector<int64_t> elements;
   int64_t tiedElements = 0;
-  /// Of these, what has moments in 8 bits; empty where nothing has.
+  /// The elements among these whose moments have 8 bits; empty where none have.
   std::vector<int64_t> int8States;
   int64_t tiedInt8States = 0;
   /// By degree; all are divided evenly where it is not there.
@@ -96,11 +97,13 @@ struct UnitParameters {
   int64_t tiedFrozenElements = 0;
   /// Bytes of each unit's quantised parameters; empty where there are none.
   std::vector<int64_t> quantizedBytes;
-  /// Of buckets that small units share. The largest of a stage has at least the
-  /// elements of its largest unit. Trained, frozen and quantised parameters
-  /// have buckets of their own; of these, it is bytes.
+  /// The largest buckets that small units share. The largest bucket of a stage
+  /// has at least the elements of its largest unit. Trained, frozen and
+  /// quantised parameters have buckets of their own; for quantised ones, this
+  /// is in bytes.
   int64_t largestBucket = 0, largestFrozenBucket = 0, largestQuantized = 0;
-  /// Of a single stage; where they are 0, each unit's once.
+  /// What a step of a single stage moves; where it is 0, each unit's elements
+  /// once.
   StepElements wholeStep;
 };
 
@@ -138,7 +141,7 @@ struct HybridProblem : UnitParameters {
     int64_t count = 0;
     /// Devices of this type in a node. Divides `count`.
     int64_t perNode = 1;
-    /// Of a device, and what of it library scratch takes.
+    /// A device's memory, and what of it library scratch takes.
     int64_t memory = 0, scratchBytes = 0;
     /// Between devices of a node. Of no use where `perNode` is 1.
     LinkSpeed inside = {0, 0};
@@ -146,10 +149,10 @@ struct HybridProblem : UnitParameters {
     /// What it keeps activations in.
     NumberFormat format = NumberFormat::F32;
     StateFormat state = StateFormat::halfPrecision();
-    /// Of the optimizer, per element of a shard.
+    /// Seconds of the optimizer, per element of a shard.
     double optimizerSeconds = 0;
     std::vector<Mode> modes;
-    /// Of its devices, the most that poplar build lets share a unit.
+    /// The most of these devices that poplar build lets share a unit.
     int mostSharers = 1;
     /// What stands for unlike devices that always share units, as their mean:
     /// how much of a unit each of them computes. Empty for a type of its own.
@@ -200,7 +203,8 @@ struct HybridProblem : UnitParameters {
   std::vector<int> zeroStages = {0, 1, 2, 3};
   std::vector<PipelineSchedule> schedules = {
       PipelineSchedule::OneForwardOneBackward, PipelineSchedule::GPipe};
-  /// Of the stages of interleaved schedules, and the most that are planned.
+  /// Chunks of each stage in interleaved schedules, and the most that are
+  /// planned.
   int chunks = 2;
   static constexpr int mostChunks = 8;
 
@@ -218,7 +222,8 @@ struct HybridProblem : UnitParameters {
   const Link &getLink(int type, int otherType) const {
     return links[type * types.size() + otherType];
   }
-  /// Of units [first, end): tied parameters count once where both are in it.
+  /// Elements of units [first, end): tied parameters count once where both are
+  /// in it.
   int64_t countElements(int first, int end) const;
   int64_t countFrozenElements(int first, int end) const;
   int64_t countQuantizedBytes(int first, int end) const;
@@ -262,13 +267,13 @@ struct HybridPlan {
     };
     std::vector<Stage> stages;
     int64_t pipelines = 1;
-    /// Of an iteration, on all of its pipelines, evenly spread. The last
-    /// micro-batch of a pipeline may be smaller.
+    /// Samples of an iteration, spread evenly over all of its pipelines. The
+    /// last micro-batch of a pipeline may be smaller.
     int64_t samples = 0;
   };
 
   PipelineSchedule schedule = PipelineSchedule::OneForwardOneBackward;
-  /// Of every stage; several if the schedule is interleaved.
+  /// Chunks of every stage; several if the schedule is interleaved.
   int chunks = 1;
   std::vector<Group> groups;
   std::vector<Lane> lanes;
@@ -282,7 +287,7 @@ struct HybridPlan {
   /// What each group owns, by chunk.
   std::vector<std::vector<Range>> cutUnits(const HybridProblem &problem) const;
 
-  /// Of a pipeline of a lane.
+  /// The micro-batch of a pipeline of a lane.
   int64_t getMicroBatch(const HybridProblem &problem, size_t lane) const;
   int64_t countMicroBatches(const HybridProblem &problem, size_t lane) const;
   PipelineShape getShape(const HybridProblem &problem, size_t lane) const;
@@ -291,8 +296,8 @@ struct HybridPlan {
   /// Ranks of a group, of all lanes.
   int64_t countRanks(const HybridProblem &problem, size_t group) const;
 
-  /// Of a rank of a lane: the memory that it needs at most, and what its
-  /// collectives carry and its messages in an iteration.
+  /// Bytes of a rank of a lane: the memory that it needs at most, and what its
+  /// collectives and its messages carry in an iteration.
   struct RankBytes {
     int64_t peak = 0;
     double collectives = 0, messages = 0;

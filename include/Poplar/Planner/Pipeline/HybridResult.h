@@ -22,7 +22,7 @@ struct HybridRequest {
   int64_t globalBatch = 0, bucketBytes = 0;
   /// "auto", or that of all groups.
   std::string stage = "auto";
-  /// Of devices that share a unit, of chunks of a stage; 0 for any.
+  /// Limits on devices that share a unit and on chunks of a stage; 0 for none.
   int mostTensorDegree = 0, mostChunks = 0;
   /// Plan stages that cannot be built, too. They are simulated by the costs of
   /// units: there are no programs.
@@ -47,7 +47,7 @@ struct HybridResult {
   HybridModel model;
   /// What collectives may round.
   LossyWires wires;
-  /// Of all devices.
+  /// The problem of all devices.
   HybridProblem whole;
   /// By type of the columns' problems.
   std::vector<HybridCluster::Devices> devices;

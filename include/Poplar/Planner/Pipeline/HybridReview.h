@@ -41,7 +41,7 @@ struct HybridLosses {
   enum Cause { Communication, Bubble, Imbalance, Modes, Idle };
   static constexpr int numCauses = 5;
   std::array<double, numCauses> lost{};
-  /// Of the devices, if nothing is lost.
+  /// The capacity of the devices, if nothing is lost.
   double capacity = 0;
 };
 
@@ -49,7 +49,7 @@ struct HybridLosses {
 /// in memory", "idle devices".
 const char *toString(HybridLosses::Cause cause);
 
-/// Of a plan that takes `seconds`, as simulated.
+/// The losses of a plan that takes `seconds`, as simulated.
 HybridLosses findLosses(const HybridProblem &problem, const HybridPlan &plan,
                         double seconds);
 

@@ -36,9 +36,9 @@ namespace poplar {
 constexpr double simulationMargin = 1.25;
 
 struct PipelineSimulation {
-  /// Of an iteration.
+  /// Seconds of an iteration.
   double seconds = 0;
-  /// Of a rank. They add up to `seconds`.
+  /// Seconds of a rank. They add up to `seconds`.
   struct Stage {
     /// Micro-batches, with what ZeRO and tensor parallelism exchange for them.
     double computing = 0;

@@ -81,11 +81,12 @@ struct Turn {
   }
 };
 
-/// Of a pipeline: its stages, the chunks of each, what goes through it.
+/// The shape of a pipeline: its stages, the chunks of each, what goes through
+/// it.
 struct PipelineShape {
   int64_t stages = 1, chunks = 1, microBatches = 0;
 
-  /// Of interleaved schedules: micro-batches go through a chunk block by block.
+  /// In interleaved schedules, micro-batches go through a chunk block by block.
   int64_t countBlocks() const;
   /// The micro-batches of the largest.
   int64_t getBlockSize() const;
@@ -145,7 +146,7 @@ struct Timetable {
 
   /// By stage, its turns in order.
   std::vector<std::vector<Turn>> stages;
-  /// Of every stage.
+  /// Chunks of every stage.
   int64_t chunks = 1;
 
   /// That of a pipeline whose stages follow `schedule`.

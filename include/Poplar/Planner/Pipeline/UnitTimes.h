@@ -29,7 +29,7 @@ namespace poplar {
 /// Only ratios of its times are used, to scale what was measured of other ops.
 Roofline getProportions(DeviceType type);
 
-/// Of a model on one device type of a cluster.
+/// Times of a model's units on one device type of a cluster.
 class UnitTimes {
 public:
   /// Empty, with `error` set, where the type has neither a profile nor figures.
@@ -49,7 +49,8 @@ public:
   getShareOfCosts(const HybridModel::Variant &variant, int64_t microBatch,
                   double share) const;
 
-  /// Of the optimizer, per element of a shard; 0 where nothing is known.
+  /// Seconds of the optimizer, per element of a shard; 0 where nothing is
+  /// known.
   double getOptimizerSeconds() const { return optimizerSeconds; }
   /// The largest micro-batch measured; none if all are estimated.
   std::optional<int64_t> getLargest() const;

@@ -28,9 +28,9 @@ namespace poplar {
 struct Plan {
   /// The ranks of a pipeline stage, or those that share units.
   struct Group {
-    /// Of each chunk, the first of its units and the one behind its last.
+    /// For each chunk, the first of its units and the one behind its last.
     std::vector<int64_t> units;
-    /// Of ZeRO.
+    /// The stage of ZeRO.
     int64_t zeroStage = 0;
     /// Ranks of a pipeline that share each unit: one number for all pipelines,
     /// or one for each.
@@ -48,7 +48,7 @@ struct Plan {
   struct Rank {
     std::string type, node;
     RankShare share;
-    /// Of a host.
+    /// Threads of a host.
     int64_t threads = 1;
     /// Its part of the sharded state, relative to the others of its group.
     double state = 1;
@@ -66,7 +66,7 @@ struct Plan {
   };
 
   std::string policy;
-  /// Of ZeRO: the highest of the groups'.
+  /// The stage of ZeRO: the highest of the groups'.
   int64_t stage = 0;
   int64_t globalBatch = 0;
   /// In which pipelines take their turns; none where there are no pipelines.
@@ -79,8 +79,8 @@ struct Plan {
   /// Seconds of an iteration by the closed form, and the relative uncertainty
   /// of profiles that are estimates.
   std::optional<double> predicted, uncertainty;
-  /// Of the plan itself, where it was simulated, and of those that it was
-  /// chosen from, itself among them.
+  /// Simulated seconds of the plan itself, where it was simulated, and of the
+  /// plans that it was chosen from, itself among them.
   std::optional<double> simulated;
   std::vector<Candidate> candidates;
 };

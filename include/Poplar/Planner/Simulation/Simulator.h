@@ -158,11 +158,11 @@ struct SimulationOptions {
 };
 
 struct Simulation {
-  /// Of an iteration, the mean over all.
+  /// Seconds of an iteration, the mean over all.
   double seconds = 0;
-  /// Of a rank, per iteration. Computing, waiting and exposed add up to
-  /// `seconds`; exposed and hidden to what its collectives and messages were
-  /// under way.
+  /// Seconds of a rank, per iteration. Computing, waiting and exposed add up to
+  /// `seconds`; exposed and hidden add up to the time that its collectives and
+  /// messages were under way.
   struct ClassSeconds {
     double computing = 0;
     /// For other ranks to start a collective, to send or take a message, or to

@@ -34,7 +34,7 @@ struct PlanReview {
   struct Rank {
     int type, node;
     RankShare share;
-    /// Of what the stage shards; all sum up to one.
+    /// Its share of what the stage shards; all sum up to one.
     double state;
     PlanExplanation::Limit limit;
     /// Seconds per iteration of computing, and of waiting for slower ranks.
@@ -70,8 +70,8 @@ struct PlanReview {
   };
   std::vector<Recompute> recompute;
 
-  /// Of the plan's policy over all stages: which are faster, which slower, and
-  /// why some have no plan.
+  /// The plans of the same policy over all stages: which are faster, which
+  /// slower, and why some stages have none.
   PlanSearchResult alternatives;
 
   /// As Plan has them.

@@ -89,7 +89,7 @@ struct PlanSearchResult {
   std::vector<PlanOutcome> outcomes;
   Untried untried;
 
-  /// Of least time; of equals, the first: the lowest stage, shared equally.
+  /// The fastest plan; of equals, the first: the lowest stage, shared equally.
   /// Null if there is no plan.
   const PlanCandidate *best() const;
 };

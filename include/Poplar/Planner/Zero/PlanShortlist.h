@@ -21,7 +21,7 @@
 
 namespace poplar {
 
-/// Of these, up to `count` of least time by the closed form, the best first:
+/// Up to `count` of these, of least time by the closed form, the best first:
 ///
 /// - the best plan of every stage and sharding that the search found;
 /// - with the policy `exact`, for the same devices: the best for other numbers

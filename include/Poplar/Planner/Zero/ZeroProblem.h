@@ -38,12 +38,13 @@ namespace poplar {
 
 /// What the planner has to know of a model.
 struct ModelFacts {
-  /// Of all parameters, and of the largest bucket that is not quantised; how
-  /// many buckets.
+  /// Elements of all parameters, and of the largest bucket that is not
+  /// quantised; the number of buckets.
   int64_t elements = 0, largestBucket = 0, buckets = 0;
-  /// Of the first bucket that a step uses, and of the last, likewise.
+  /// Elements of the first bucket that a step uses, and of the last, likewise.
   int64_t firstBucket = 0, lastBucket = 0;
-  /// Of quantised parameters: elements, bytes, and those of the largest bucket.
+  /// Quantised parameters: elements, bytes, and the bytes of the largest
+  /// bucket.
   struct Quantized {
     int64_t elements = 0, bytes = 0, largestBucket = 0;
   } quantized;
@@ -112,8 +113,8 @@ struct TrafficRates {
   double parameterBytes = 4;
   /// What computation beside it is slowed down by, per element.
   double gatherOverhead = 0, reduceOverhead = 0;
-  /// Of an iteration: whether to stop, how many targets there are, the loss,
-  /// and the norm.
+  /// Exchanges of an iteration: whether to stop, how many targets there are,
+  /// the loss, and the norm.
   double exchanges = 0;
 };
 

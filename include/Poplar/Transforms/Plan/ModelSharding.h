@@ -36,7 +36,7 @@ private:
   struct Sharded {
     mlir::func::FuncOp function;
     llvm::SmallVector<nn::Layout> arguments, results;
-    /// Of the arguments that are parameters; none of what is not read.
+    /// Shares of the arguments that are parameters; none for what is not read.
     llvm::SmallVector<nn::ParameterShare> parameters;
     /// Arguments that are there no more.
     llvm::BitVector dropped;
@@ -56,7 +56,7 @@ private:
   mlir::ModuleOp module;
   nn::TensorGroup group;
   llvm::DenseMap<mlir::StringAttr, Sharded> units;
-  /// Of the values of @model that do not lie whole on every device.
+  /// Layouts of the values of @model that do not lie whole on every device.
   llvm::DenseMap<mlir::Value, nn::Layout> layouts;
   llvm::MapVector<mlir::StringAttr, nn::ParameterShare> shares;
   int64_t tokens = 0;
