@@ -37,7 +37,7 @@ install(EXPORT PoplarTargets NAMESPACE Poplar:: DESTINATION lib/cmake/Poplar
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/Poplar
     ${PROJECT_BINARY_DIR}/include/Poplar
   DESTINATION include COMPONENT development
-  FILES_MATCHING PATTERN "*.h" PATTERN "*.td" PATTERN "*.inc"
+  FILES_MATCHING PATTERN "*.h" PATTERN "*.td" PATTERN "*.inc" PATTERN "*.def"
   PATTERN CMakeFiles EXCLUDE)
 set(POPLAR_INSTALL_INCLUDE include)
 configure_package_config_file(cmake/PoplarConfig.cmake.in
