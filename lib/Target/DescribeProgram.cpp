@@ -184,21 +184,6 @@ private:
 // The model
 //===----------------------------------------------------------------------===//
 
-/// PoplarType or PoplarWire of a format on the wire.
-static int64_t getWireType(WireFormat wire) {
-  switch (wire) {
-  case WireFormat::F32:
-    return POPLAR_F32;
-  case WireFormat::BF16:
-    return POPLAR_BF16;
-  case WireFormat::F16:
-    return POPLAR_F16;
-  case WireFormat::I8:
-    return POPLAR_I8;
-  }
-  llvm_unreachable("unknown format");
-}
-
 /// Fewer than the vocabulary where ranks share units.
 int64_t ProgramDescriber::countLogitsColumns() {
   exec::FunctionOp infer = findFunction(nn::Entry::Infer, info.numChunks - 1);
@@ -231,7 +216,9 @@ RecordAttr ProgramDescriber::describeModel() {
       .set("int8_states", zero::hasInt8States(module))
       .set("frozen_type", frozen)
       .set("lossy_parameters",
-           info.hasLossyParameters ? getWireType(info.wire) : int64_t(-1))
+           info.hasLossyParameters
+               ? exec::getPoplarWire(zero::getWireType(context, info.wire))
+               : -1)
       .set("mask_token", facts.getMaskToken().value_or(-1))
       .setList("special_tokens",
                facts.getSpecialTokens().value_or(ArrayRef<int64_t>()))

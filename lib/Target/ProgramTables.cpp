@@ -35,10 +35,10 @@ private:
   llvm::Constant *writeField(const ABIField &field, Attribute value);
   /// What a pointer points to; equal constants are one.
   llvm::Constant *point(const ABIField &field, Attribute value);
-  llvm::Constant *writePointee(const ABIField &field, Attribute value);
+  llvm::Constant *writePointee(Attribute value);
   /// Null for an unknown name: the program would be one without the function.
   llvm::Constant *findSymbol(FlatSymbolRefAttr name);
-  int64_t countElements(const ABIField &list, Attribute value);
+  int64_t countElements(Attribute value);
 
   llvm::Module &module;
   llvm::LLVMContext &context;
@@ -74,7 +74,7 @@ llvm::Constant *TableWriter::findSymbol(FlatSymbolRefAttr name) {
   return found;
 }
 
-int64_t TableWriter::countElements(const ABIField &list, Attribute value) {
+int64_t TableWriter::countElements(Attribute value) {
   if (auto array = dyn_cast<ArrayAttr>(value))
     return int64_t(array.size());
   if (auto integers = dyn_cast<DenseI64ArrayAttr>(value))
@@ -89,8 +89,7 @@ int64_t TableWriter::countElements(const ABIField &list, Attribute value) {
   return 0;
 }
 
-llvm::Constant *TableWriter::writePointee(const ABIField &field,
-                                          Attribute value) {
+llvm::Constant *TableWriter::writePointee(Attribute value) {
   if (auto text = dyn_cast<StringAttr>(value))
     return llvm::ConstantDataArray::getString(context, text.getValue());
   if (auto integers = dyn_cast<DenseI64ArrayAttr>(value))
@@ -109,7 +108,7 @@ llvm::Constant *TableWriter::writePointee(const ABIField &field,
 
 llvm::Constant *TableWriter::point(const ABIField &field, Attribute value) {
   bool isEmptyList =
-      !isa<StringAttr, RecordAttr>(value) && countElements(field, value) == 0;
+      !isa<StringAttr, RecordAttr>(value) && countElements(value) == 0;
   if (isa<UnitAttr>(value) || isEmptyList)
     return null();
   // Bytes lie where any type may, and have no zero behind them to be shared.
@@ -117,7 +116,7 @@ llvm::Constant *TableWriter::point(const ABIField &field, Attribute value) {
   if (isShared)
     if (llvm::Constant *known = pointees.lookup(value))
       return known;
-  llvm::Constant *pointee = writePointee(field, value);
+  llvm::Constant *pointee = writePointee(value);
   auto *variable = new llvm::GlobalVariable(
       module, pointee->getType(), /*isConstant=*/true,
       llvm::GlobalValue::InternalLinkage, pointee, field.name);
@@ -136,7 +135,7 @@ llvm::Constant *TableWriter::writeField(const ABIField &field,
   case ABIKind::Number:
     return llvm::ConstantFP::get(context, cast<FloatAttr>(value).getValue());
   case ABIKind::Array:
-    return writePointee(field, value);
+    return writePointee(value);
   case ABIKind::Symbol:
     return isa<UnitAttr>(value) ? null()
                                 : findSymbol(cast<FlatSymbolRefAttr>(value));
@@ -160,7 +159,7 @@ llvm::Constant *TableWriter::write(RecordAttr record) {
     const ABIField &list = type.fields[index + 1];
     values.push_back(llvm::ConstantInt::get(
         llvm::Type::getInt64Ty(context),
-        countElements(list, record.getFields().get(list.name))));
+        countElements(record.getFields().get(list.name))));
   }
   llvm::Constant *result = llvm::ConstantStruct::getAnon(values);
   const llvm::StructLayout *places = module.getDataLayout().getStructLayout(

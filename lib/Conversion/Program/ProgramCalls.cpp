@@ -389,10 +389,7 @@ static void lower(exec::StartOp op, FunctionLowering &l) {
   desc.id = l.shared.numCollectives++;
   desc.kind = int32_t(op.getKind());
   desc.bucket = l.shared.getBucket(op.getBucket());
-  // Bytes of quantised parameters are unsigned.
-  desc.wire_type = op.getWire().isSignlessInteger()
-                       ? int32_t(POPLAR_I8)
-                       : exec::getPoplarType(op.getWire());
+  desc.wire_type = exec::getPoplarWire(op.getWire());
   desc.transient = op.getTransient();
   Value address = l.addressOf(l.shared.getStruct("collective", desc));
   l.callRuntime("poplar_rt_start", {address, l.pointerOf(op.getBuffer())});

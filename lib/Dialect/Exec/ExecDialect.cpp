@@ -81,3 +81,7 @@ int32_t exec::getPoplarType(Type elementType) {
     return POPLAR_BF16;
   return elementType.isF16() ? POPLAR_F16 : POPLAR_F32;
 }
+
+int32_t exec::getPoplarWire(Type wire) {
+  return wire.isSignlessInteger() ? int32_t(POPLAR_I8) : getPoplarType(wire);
+}

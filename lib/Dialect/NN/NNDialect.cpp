@@ -25,34 +25,6 @@ using namespace poplar::nn;
 #define GET_TYPEDEF_CLASSES
 #include "Poplar/Dialect/NN/NNTypes.cpp.inc"
 
-StringRef poplar::nn::getName(Entry entry) {
-  switch (entry) {
-  case Entry::Model:
-    return "model";
-  case Entry::Train:
-    return "train";
-  case Entry::TrainLast:
-    return "train_last";
-  case Entry::Evaluate:
-    return "evaluate";
-  case Entry::Infer:
-    return "infer";
-  case Entry::Decode:
-    return "decode";
-  case Entry::Prefill:
-    return "prefill";
-  case Entry::Update:
-    return "update";
-  case Entry::Forward:
-    return "forward";
-  case Entry::Backward:
-    return "backward";
-  case Entry::BackwardLast:
-    return "backward_last";
-  }
-  llvm_unreachable("unknown entry");
-}
-
 void NNDialect::initialize() {
   addOperations<
 #define GET_OP_LIST

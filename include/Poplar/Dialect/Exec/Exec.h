@@ -54,6 +54,10 @@ mlir::MemRefType getBufferType(mlir::Type tensor);
 /// PoplarType of an element type: f32, bf16, f16, quantised, or ui8 for bytes.
 int32_t getPoplarType(mlir::Type elementType);
 
+/// PoplarType of a collective's wire, or POPLAR_I8 of an i8. Bytes of quantised
+/// parameters are unsigned.
+int32_t getPoplarWire(mlir::Type wire);
+
 } // namespace poplar::exec
 
 #define GET_TYPEDEF_CLASSES

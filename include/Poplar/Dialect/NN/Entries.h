@@ -14,10 +14,12 @@
 #ifndef POPLAR_DIALECT_NN_ENTRIES_H
 #define POPLAR_DIALECT_NN_ENTRIES_H
 
+#include "Poplar/Support/Words.h"
 #include "mlir/IR/BuiltinOps.h"
 
-namespace poplar::nn {
+namespace poplar {
 
+namespace nn {
 enum class Entry {
   /// The model, forward only.
   Model,
@@ -37,9 +39,19 @@ enum class Entry {
   Backward,
   BackwardLast,
 };
+} // namespace nn
+
+/// The symbols of entries.
+template <> struct Words<nn::Entry> {
+  static constexpr const char *names[] = {
+      "model",   "train",  "train_last", "evaluate", "infer",        "decode",
+      "prefill", "update", "forward",    "backward", "backward_last"};
+};
+
+namespace nn {
 
 /// The symbol of an entry: "train_last".
-llvm::StringRef getName(Entry entry);
+inline llvm::StringRef getName(Entry entry) { return toString(entry); }
 
 /// The entry of a module, or of a table of its symbols; null if it has none.
 template <typename Function>
@@ -51,6 +63,7 @@ Function findEntry(const mlir::SymbolTable &symbols, Entry entry) {
   return symbols.lookup<Function>(getName(entry));
 }
 
-} // namespace poplar::nn
+} // namespace nn
+} // namespace poplar
 
 #endif // POPLAR_DIALECT_NN_ENTRIES_H
