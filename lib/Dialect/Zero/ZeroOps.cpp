@@ -8,7 +8,12 @@
 
 #include "Poplar/Dialect/Cluster/Cluster.h"
 #include "Poplar/Dialect/NN/NN.h"
+#include "Poplar/Dialect/Zero/OptimizerStates.h"
 #include "Poplar/Dialect/Zero/Zero.h"
+#include "Poplar/Planner/Cluster/Targets.h"
+#include "Poplar/Runtime/Quantized.h"
+#include "Poplar/Support/Names.h"
+#include "ZeroVerifiers.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/STLExtras.h"
 
@@ -223,4 +228,103 @@ LogicalResult WaitOp::verify() {
     return diagnostic;
   }
   return success();
+}
+
+//===----------------------------------------------------------------------===//
+// BucketOp
+//===----------------------------------------------------------------------===//
+
+LogicalResult BucketOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  if (failed(verifyAttributes(*this)))
+    return failure();
+  if (getParameters().empty())
+    return emitOpError("has no parameters");
+  if (getQuantized() && !getFrozen())
+    return emitOpError("is quantized and not frozen");
+  llvm::SmallDenseSet<Attribute> seen;
+  Type format;
+  bool hasWideStates = false;
+  for (auto name : getParameters().getAsRange<FlatSymbolRefAttr>()) {
+    auto parameter =
+        symbols.lookupNearestSymbolFrom<nn::ParameterOp>(*this, name);
+    if (!parameter)
+      return emitOpError("names ") << name << ", which is not an nn.parameter";
+    if (parameter.getFrozen() != getFrozen())
+      return emitOpError("is ")
+             << (getFrozen() ? "frozen" : "trained") << ", but " << name
+             << " is " << (parameter.getFrozen() ? "frozen" : "trained")
+             << ": a bucket holds parameters of one kind";
+    Type element = getElementTypeOrSelf(parameter.getType());
+    if (nn::isQuantized(element) != getQuantized() ||
+        (format && element != format))
+      return emitOpError("is ")
+             << (getQuantized() ? "quantized" : "not quantized") << ", but "
+             << name << " is of type " << parameter.getType()
+             << ": a bucket holds parameters of one format";
+    format = element;
+    if (!seen.insert(name).second)
+      return emitOpError("names ") << name << " twice";
+    bool isInt8 = hasInt8States(parameter);
+    if (isInt8 && hasWideStates)
+      return emitOpError("has ")
+             << name
+             << ", whose moments are in blocks of 8 bits, behind a parameter "
+                "whose moments are in f32: they come first";
+    hasWideStates |= !isInt8;
+  }
+  if (getPositions() &&
+      (!getGroups() || getGroups()->size() != getPositions()->size()))
+    return emitOpError("has positions [")
+           << *getPositions() << "], expected one for each of its groups";
+  std::optional<ArrayRef<int64_t>> bounds = getBounds();
+  if (!bounds)
+    return success();
+  int64_t elements = BucketLayout::get(*this, symbols)->elements;
+  if (bounds->size() < 2)
+    return emitOpError("has bounds of no rank");
+  if (bounds->front() != 0)
+    return emitOpError("has a shard of rank 0 that begins at ")
+           << bounds->front() << ", not at 0";
+  for (size_t rank = 0; rank + 1 < bounds->size(); ++rank)
+    if ((*bounds)[rank + 1] < (*bounds)[rank])
+      return emitOpError("has shards of ranks ")
+             << rank << " and " << rank + 1
+             << " that overlap: bounds fall from " << (*bounds)[rank] << " to "
+             << (*bounds)[rank + 1];
+  int64_t int8States = countInt8States(*this, symbols);
+  for (auto [rank, bound] : llvm::enumerate(*bounds))
+    if (bound < int8States && bound % POPLAR_STATE_BLOCK != 0)
+      return emitOpError("has a shard of rank ")
+             << rank << " that begins at " << bound
+             << ", in the middle of a block of 8-bit moments: expected a "
+                "multiple of "
+             << POPLAR_STATE_BLOCK;
+  if (bounds->back() != elements)
+    return emitOpError("has shards that end at ")
+           << bounds->back() << ", but the bucket has " << elements
+           << " elements";
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// ProgramOp
+//===----------------------------------------------------------------------===//
+
+LogicalResult ProgramOp::verify() {
+  if (!findTargetKind(getTarget()))
+    return emitOpError("has the unknown target ") << showName(getTarget());
+  if (failed(verifyRecompute(*this, getRecomputeAttr())))
+    return failure();
+  if (getGroup() >= getGroups())
+    return emitOpError("has group ") << getGroup() << " of " << getGroups();
+  int64_t numParts = getParts() ? int64_t(getParts()->size()) : 1;
+  if (int64_t(getPosition()) >= numParts)
+    return emitOpError("has position ")
+           << getPosition() << " of " << numParts << " parts";
+  ProgramOp first = getProgram(cast<ModuleOp>((*this)->getParentOp()));
+  if (first == *this)
+    return success();
+  InFlightDiagnostic diag = emitOpError("is the second of its module");
+  diag.attachNote(first.getLoc()) << "the first one";
+  return diag;
 }
