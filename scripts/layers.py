@@ -50,9 +50,9 @@ LAYERS = {
         ("Placement", []),
         ("Model", []),
         ("Cluster", ["Batch", "Simulation", "Model"]),
-        ("Plan", ["Batch", "Model", "Cluster"]),
-        ("Zero", ["Batch", "Model", "Cluster", "Plan"]),
         ("Pipeline", ["Batch", "Simulation", "Model", "Cluster"]),
+        ("Plan", ["Batch", "Model", "Cluster", "Pipeline"]),
+        ("Zero", ["Batch", "Model", "Cluster", "Plan"]),
         ("Geo", ["Placement", "Model", "Cluster", "Pipeline"]),
     ],
     "compiler": [

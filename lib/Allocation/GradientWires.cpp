@@ -19,8 +19,7 @@ FailureOr<LossyWires> poplar::chooseWires(ModuleOp module, int64_t bucketBytes,
   OwningOpRef<ModuleOp> copy = module.clone();
   zero::PlanOp op = *copy->getOps<zero::PlanOp>().begin();
   Plan plan = zero::readPlan(op);
-  std::vector<int64_t> pipelines(
-      plan.groups.empty() ? plan.ranks.size() : op.getPipelinesOf(0).size(), 1);
+  std::vector<int64_t> pipelines(plan.getPipelinesOf(0).size(), 1);
   op.erase();
   ClusterView cluster = cluster::buildClusterView(*copy);
   if (std::string reason = explainUnroundable(cluster); !reason.empty()) {

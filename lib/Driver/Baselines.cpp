@@ -86,7 +86,7 @@ bool poplar::simulateBaselines(Compilation &compilation,
   };
   add("uniform", "", "uniform");
   add("whale", "", "whale");
-  bool hasStages = !plan.groups.empty();
+  bool hasStages = !plan.isWhole();
   if (hasStages)
     add("zero", "", "exact");
   for (size_t type = 0; type < counts.size() && used > 1; ++type)

@@ -9,7 +9,7 @@
 #include "Poplar/Driver/JobBuild.h"
 #include "Poplar/Conversion/Program/Program.h"
 #include "Poplar/Dialect/Cluster/Cluster.h"
-#include "Poplar/Dialect/Zero/Zero.h"
+#include "Poplar/Dialect/Zero/PlanFacts.h"
 #include "Poplar/Driver/Files.h"
 #include "Poplar/Driver/Launch.h"
 #include "Poplar/Driver/ProgramOptions.h"
@@ -118,24 +118,22 @@ bool poplar::buildAlone(Compilation &compilation, const JobRequest &args,
 }
 
 /// What the ranks of a type need, against what the device has.
-static bool checkMemory(const TypeBuild &build, zero::PlanOp plan,
+static bool checkMemory(const TypeBuild &build, const Plan &plan,
                         int64_t available, std::string &text,
                         std::string &error) {
-  for (auto [index, rank] : llvm::enumerate(plan.getRanks())) {
-    if (!isOf(rank, build.program))
-      continue;
-    int64_t peak = getPeakBytes(build.program, index, rank.getLargestStep());
+  for (int64_t index : findRanks(plan, build.program)) {
+    int64_t batch = plan.ranks[index].share.largestStep();
+    int64_t peak = getPeakBytes(build.program, index, batch);
     text += llvm::formatv("rank {0,-4} {1,-16} micro-batch {2,4}  "
                           "{3,10:f1} of {4:f1} MiB ({5} bytes)\n",
-                          index, build.name, rank.getLargestStep(),
-                          peak / 1048576.0, available / 1048576.0, peak);
+                          index, build.name, batch, peak / 1048576.0,
+                          available / 1048576.0, peak);
     if (peak <= available)
       continue;
     error = llvm::formatv("rank {0} needs {1} bytes with a micro-batch of {2}, "
                           "but a device of type '{3}' has {4}; plan again with "
                           "a measured profile, or a higher --zero",
-                          index, peak, rank.getLargestStep(), build.name,
-                          available);
+                          index, peak, batch, build.name, available);
     return false;
   }
   return true;
@@ -143,7 +141,7 @@ static bool checkMemory(const TypeBuild &build, zero::PlanOp plan,
 
 /// The child process: returns its report.
 static std::string buildType(Compilation &compilation, TypeBuild &build,
-                             zero::PlanOp plan, int64_t available,
+                             const Plan &plan, int64_t available,
                              std::optional<IRLevel> stopAfter) {
   limitLibraries(build.options.isa);
   std::string text, kernels;
@@ -215,7 +213,7 @@ bool poplar::buildPlanned(Compilation &compilation, const JobRequest &args,
   }
   llvm::outs().flush(); // or each child would print what is pending
   for (TypeBuild &build : builds) {
-    zero::PlanOp plan = *build.program.getOps<zero::PlanOp>().begin();
+    Plan plan = zero::readPlan(*build.program.getOps<zero::PlanOp>().begin());
     auto type = mlir::SymbolTable(module).lookup<cluster::DeviceTypeOp>(
         zero::ProgramInfo::get(build.program).deviceType);
     int ends[2];

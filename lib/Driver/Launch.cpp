@@ -8,6 +8,7 @@
 
 #include "Poplar/Driver/Launch.h"
 #include "Poplar/Dialect/NN/NN.h"
+#include "Poplar/Dialect/Zero/PlanFacts.h"
 #include "Poplar/Driver/Files.h"
 #include "Poplar/Support/Names.h"
 #include "llvm/ADT/SmallSet.h"
@@ -31,8 +32,8 @@ struct Run {
 
 static std::vector<Run> findRuns(zero::PlanOp plan) {
   std::vector<Run> runs;
-  for (auto [index, rank] : llvm::enumerate(plan.getRanks())) {
-    std::string program = zero::getProgramName(plan, int64_t(index));
+  for (auto [index, rank, program] : llvm::enumerate(
+           plan.getRanks(), zero::getProgramNames(zero::readPlan(plan)))) {
     if (!runs.empty() && runs.back().node == rank.getNode() &&
         runs.back().program == program)
       ++runs.back().count;
@@ -219,11 +220,11 @@ static std::string formatSlurmConfiguration(zero::PlanOp plan) {
 
 static std::string formatRanks(zero::PlanOp plan) {
   std::string text = "# rank node program threads micro_batch steps last\n";
-  for (auto [index, rank] : llvm::enumerate(plan.getRanks()))
-    text += llvm::formatv(
-                "{0} {1} {2} {3} {4} {5} {6}\n", index, rank.getNode(),
-                zero::getProgramName(plan, int64_t(index)), rank.getThreads(),
-                rank.getMicroBatch(), rank.getSteps(), rank.getLast())
+  for (auto [index, rank, program] : llvm::enumerate(
+           plan.getRanks(), zero::getProgramNames(zero::readPlan(plan))))
+    text += llvm::formatv("{0} {1} {2} {3} {4} {5} {6}\n", index,
+                          rank.getNode(), program, rank.getThreads(),
+                          rank.getMicroBatch(), rank.getSteps(), rank.getLast())
                 .str();
   return text;
 }

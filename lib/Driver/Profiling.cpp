@@ -95,7 +95,7 @@ static Plan makePlan(const ClusterView &cluster, int stage, int64_t batch,
   }
   Plan plan;
   plan.policy = "profile";
-  plan.stage = stage;
+  plan.groups.front().zeroStage = stage;
   plan.globalBatch = static_cast<int64_t>(ranks.size()) * batch;
   for (ClusterRank rank : ranks) {
     const DeviceType &type = cluster.types[rank.type];

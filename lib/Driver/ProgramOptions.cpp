@@ -19,12 +19,14 @@ bool poplar::checkCPU(const CodeOptions &options, std::string &error) {
   return false;
 }
 
-bool poplar::isOf(zero::RankOp rank, mlir::ModuleOp program) {
-  auto plan = rank->getParentOfType<zero::PlanOp>();
-  auto ranks = plan.getRanks();
-  int64_t index = llvm::find(ranks, rank) - ranks.begin();
-  return zero::getProgramName(plan, index) ==
-         zero::ProgramInfo::get(program).getProgramName();
+std::vector<int64_t> poplar::findRanks(const Plan &plan,
+                                       mlir::ModuleOp program) {
+  std::string own = zero::ProgramInfo::get(program).getProgramName();
+  std::vector<int64_t> ranks;
+  for (auto [index, name] : llvm::enumerate(zero::getProgramNames(plan)))
+    if (name == own)
+      ranks.push_back(int64_t(index));
+  return ranks;
 }
 
 bool poplar::chooseOptions(mlir::ModuleOp program, BuildOptions &options,
@@ -40,11 +42,13 @@ bool poplar::chooseOptions(mlir::ModuleOp program, BuildOptions &options,
   }
   chooseScheduleOptions(program, options);
   options.maxBatch = 1;
-  for (auto plan : program.getOps<zero::PlanOp>())
-    for (zero::RankOp rank : plan.getRanks())
-      if (isOf(rank, program)) {
-        options.threads = rank.getThreads();
-        options.maxBatch = std::max(options.maxBatch, rank.getLargestStep());
-      }
+  for (auto op : program.getOps<zero::PlanOp>()) {
+    Plan plan = zero::readPlan(op);
+    for (int64_t rank : findRanks(plan, program)) {
+      options.threads = plan.ranks[rank].threads;
+      options.maxBatch =
+          std::max(options.maxBatch, plan.ranks[rank].share.largestStep());
+    }
+  }
   return true;
 }

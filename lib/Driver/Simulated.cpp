@@ -8,7 +8,7 @@
 
 #include "Poplar/Driver/Simulated.h"
 #include "Poplar/Dialect/Cluster/Cluster.h"
-#include "Poplar/Dialect/Zero/Zero.h"
+#include "Poplar/Dialect/Zero/PlanFacts.h"
 #include "Poplar/Simulation/ModelUnits.h"
 #include "Poplar/Simulation/Passes.h"
 #include <set>
@@ -39,7 +39,7 @@ poplar::readSimulation(Compilation &compilation,
                        const OverlapOptions &options) {
   mlir::ModuleOp module = compilation.getModule();
   auto plans = module.getOps<zero::PlanOp>();
-  if (plans.empty() || zero::PlanOp(*plans.begin()).getGroups().empty()) {
+  if (plans.empty() || zero::readPlan(*plans.begin()).isWhole()) {
     // What the plan recomputes may have no profile.
     if (!plans.empty() && hasProfiles(*plans.begin()) &&
         !compilation.run(module, [](mlir::OpPassManager &pm) {
@@ -55,5 +55,5 @@ poplar::readSimulation(Compilation &compilation,
       getHybridModel(module, cluster::buildClusterView(module));
   if (mlir::failed(model) || !compilation.schedule(module, options))
     return std::nullopt;
-  return get(buildStageSimulation(module, *model));
+  return get(buildPlanSimulation(module, &*model));
 }

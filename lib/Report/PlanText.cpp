@@ -37,7 +37,7 @@ static std::string formatNodes(llvm::StringRef first, llvm::StringRef last) {
 static std::string formatHead(const Plan &plan) {
   std::string text =
       formatv("plan      stage {0}, {1} an iteration on {2}, policy {3}",
-              plan.stage, formatCount(plan.globalBatch, "sample"),
+              plan.getStage(), formatCount(plan.globalBatch, "sample"),
               formatCount(plan.ranks.size(), "rank"), plan.policy);
   if (plan.schedule)
     text += std::string(", schedule ") + toString(*plan.schedule);

@@ -38,7 +38,7 @@ static Plan makePlan(int stage, const std::string &node,
                      ArrayRef<std::string> types) {
   Plan plan;
   plan.policy = "programs";
-  plan.stage = stage;
+  plan.groups.front().zeroStage = stage;
   plan.globalBatch = static_cast<int64_t>(types.size());
   for (const std::string &type : types)
     plan.ranks.push_back({type, node, {1, 1, 1}});

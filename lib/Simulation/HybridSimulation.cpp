@@ -99,8 +99,8 @@ LogicalResult poplar::addStages(ModuleOp module, const Plan &plan,
     bucket.erase();
   PassManager pm(module.getContext());
   pm.addPass(createZeroFormBuckets({bucketBytes}));
-  // Without stages, times are those of whole programs.
-  if (plan.groups.size() <= 1)
+  // Then times are those of whole programs.
+  if (plan.groups.size() == 1)
     pm.addPass(createEstimateProfiles());
   return pm.run(module);
 }
@@ -121,10 +121,8 @@ static PipelineSimulation summarize(const Plan &plan,
       classes[rank] = index;
     }
   result.lanes.resize(pipelines.size());
-  // Without groups, all ranks are one that shares no units.
-  const std::vector<Plan::Group> whole(1);
   size_t rank = 0;
-  for (const Plan::Group &group : plan.groups.empty() ? whole : plan.groups) {
+  for (const Plan::Group &group : plan.groups) {
     size_t pipeline = 0;
     for (auto [count, stages] : llvm::zip_equal(pipelines, result.lanes)) {
       const Simulation::ClassSeconds &seconds =
@@ -148,9 +146,7 @@ poplar::playStages(ModuleOp module, const HybridModel &model, const Plan &plan,
   if (failed(addStages(*copy, plan, bucketBytes)) ||
       failed(schedulePrograms(*copy, options, untimed)))
     return failure();
-  FailureOr<PlanSimulation> played = plan.groups.empty()
-                                         ? buildPlanSimulation(*copy)
-                                         : buildStageSimulation(*copy, model);
+  FailureOr<PlanSimulation> played = buildPlanSimulation(*copy, &model);
   if (failed(played))
     return failure();
   std::string error;

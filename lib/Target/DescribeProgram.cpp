@@ -18,6 +18,7 @@
 #include "Poplar/Dialect/NN/NNTensorParallel.h"
 #include "Poplar/Dialect/Zero/OptimizerStates.h"
 #include "Poplar/Dialect/Zero/ParameterParts.h"
+#include "Poplar/Dialect/Zero/PlanFacts.h"
 #include "Poplar/Support/HostCPU.h"
 #include "Poplar/Target/Build.h"
 #include "Poplar/Target/Passes.h"
@@ -136,7 +137,7 @@ public:
         context(module.getContext()) {
     auto plans = module.getOps<zero::PlanOp>();
     if (!plans.empty())
-      plan = *plans.begin();
+      plan = zero::readPlan(*plans.begin());
   }
 
   /// Null, with a diagnostic, if something is missing.
@@ -172,8 +173,7 @@ private:
   const DescribeProgramOptions &options;
   zero::ProgramInfo info;
   MLIRContext *context;
-  /// Null in a program without one.
-  zero::PlanOp plan;
+  std::optional<Plan> plan;
   nn::Model facts;
   int64_t numElements = 0;
 };
@@ -384,18 +384,18 @@ static SmallVector<Link> findLinks(ArrayRef<int64_t> own, int64_t position,
 
 /// The places of ranks in their pipelines, and their turns.
 void ProgramDescriber::linkStages(MutableArrayRef<RankLinks> ranks) {
-  SmallVector<SmallVector<SmallVector<int64_t>>> pipelines;
+  std::vector<std::vector<std::vector<int64_t>>> pipelines;
   SmallVector<SmallVector<int64_t>> bounds;
   int64_t tokens = *facts.getSeqLen();
   for (int64_t group = 0; group < info.numGroups; ++group) {
-    pipelines.push_back(plan.getPipelinesOf(group));
+    pipelines.push_back(plan->getPipelinesOf(group));
     bounds.push_back(
-        nn::divideByParts(tokens, plan.getGroups()[group].getPartsOfRanks()));
+        nn::divideByParts(tokens, plan->groups[group].getPartsOfRanks()));
   }
   int64_t last = info.numGroups - 1;
   bool isRing = info.numChunks > 1;
   for (size_t index = 0; index < pipelines[0].size(); ++index) {
-    Timetable table = plan.getTimetable(index);
+    Timetable table = plan->getTimetable(index);
     for (int64_t group = 0; group < info.numGroups; ++group)
       for (auto [position, member] : llvm::enumerate(pipelines[group][index])) {
         RankLinks &rank = ranks[member];
@@ -424,12 +424,15 @@ void ProgramDescriber::linkStages(MutableArrayRef<RankLinks> ranks) {
 
 /// The ranks with which each shares units.
 void ProgramDescriber::linkSharers(MutableArrayRef<RankLinks> ranks) {
-  for (size_t group = 0; group < plan.getGroups().size(); ++group)
-    for (ArrayRef<int64_t> members : plan.getPipelinesOf(int64_t(group)))
+  for (size_t group = 0; group < plan->groups.size(); ++group)
+    for (ArrayRef<int64_t> members : plan->getPipelinesOf(group)) {
+      if (members.size() == 1)
+        continue;
       for (auto [position, member] : llvm::enumerate(members)) {
         ranks[member].sharers.assign(members.begin(), members.end());
         ranks[member].position = int64_t(position);
       }
+    }
 }
 
 SmallVector<Attribute> ProgramDescriber::describeLinks(ArrayRef<Link> links) {
@@ -447,19 +450,18 @@ SmallVector<Attribute> ProgramDescriber::describeRanks() {
   SmallVector<Attribute> records;
   if (!plan)
     return records;
-  SmallVector<zero::RankOp> ranks(plan.getRanks());
-  std::vector<RankLinks> links(ranks.size());
+  std::vector<RankLinks> links(plan->ranks.size());
   linkSharers(links);
   if (info.isPipelineStage())
     linkStages(links);
-  for (auto [op, link] : llvm::zip_equal(ranks, links))
+  for (auto [rank, link] : llvm::zip_equal(plan->ranks, links))
     records.push_back(make("PoplarRank")
-                          .setText("device_type", op.getDeviceType())
-                          .setText("node", op.getNode())
-                          .set("micro_batch", op.getMicroBatch())
-                          .set("steps", op.getSteps())
-                          .set("last", op.getLast())
-                          .set("threads", op.getThreads())
+                          .setText("device_type", rank.type)
+                          .setText("node", rank.node)
+                          .set("micro_batch", rank.share.microBatch)
+                          .set("steps", rank.share.steps)
+                          .set("last", rank.share.last)
+                          .set("threads", rank.threads)
                           .set("group", link.group)
                           .setRecords("previous", describeLinks(link.previous))
                           .setRecords("next", describeLinks(link.next))
@@ -483,12 +485,10 @@ RecordAttr ProgramDescriber::describeBucket(exec::CopiesOp copies,
   if (bucket.getBounds())
     bounds.assign(bucket.getBounds()->begin(), bucket.getBounds()->end());
   if (bucket.getGroups() && plan)
-    for (auto [index, rank] : llvm::enumerate(plan.getRanks()))
-      if (bucket.isUsedBy(rank.getGroup(), plan.getPosition(index)))
-        holders.push_back(index);
+    llvm::append_range(holders, zero::findHolders(*plan, bucket));
   if (info.gradientWire != WireFormat::F32 && !bucket.getFrozen() && plan)
-    for (size_t rank = 0; rank < plan.getRanks().size(); ++rank)
-      residuals.push_back(zero::countResidual(plan, info, bucket, rank));
+    for (size_t rank = 0; rank < plan->ranks.size(); ++rank)
+      residuals.push_back(zero::countResidual(*plan, info, bucket, rank));
   auto offsetOf = [](std::optional<uint64_t> place) {
     return place ? int64_t(*place) : -1;
   };

@@ -142,7 +142,7 @@ static bool addStages(zero::PlanOp op, Compilation &compilation,
   stages.parts.clear();
   for (auto [ranks, seconds] :
        llvm::zip(simulated->plan.classes, simulated->result.classes)) {
-    StagedPlan::Part part = groups.at(*ranks.group);
+    StagedPlan::Part part = groups.at(ranks.group);
     part.ranks = formatRanks(ranks.ranks);
     part.numRanks = int64_t(ranks.ranks.size());
     part.deviceType = ranks.deviceType;
@@ -201,8 +201,7 @@ static bool addPlan(const std::string &path, Compilation &compilation,
     report.model = readModel(module);
   auto plans = module.getOps<zero::PlanOp>();
   report.hasPlan = !plans.empty();
-  bool hasStages =
-      report.hasPlan && !zero::PlanOp(*plans.begin()).getGroups().empty();
+  bool hasStages = report.hasPlan && !zero::readPlan(*plans.begin()).isWhole();
   if (!hasStages) {
     auto reviewed = reviewModule(module, compilation.error);
     if (!reviewed) {

@@ -88,8 +88,8 @@ static std::string formatJSON(const PlanSimulation &plan,
                           {"collective_bytes", bytes.collectives},
                           {"message_bytes", bytes.messages},
                           {"bound_by", getBinding(seconds)}};
-    if (ranks.group)
-      it["group"] = *ranks.group;
+    if (!plan.isWhole)
+      it["group"] = ranks.group;
     classes.push_back(std::move(it));
   }
   llvm::json::Object object{{"stage", plan.stage},

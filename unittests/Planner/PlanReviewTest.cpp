@@ -80,7 +80,7 @@ protected:
       cluster.profiles.back().isEstimate = true;
     }
     model.elements = 1000;
-    plan.stage = 2;
+    plan.groups.front().zeroStage = 2;
     plan.globalBatch = 8;
     plan.policy = "mine";
     plan.ranks = {{"fast", "n", {4, 1, 4}, /*threads=*/1, /*state=*/1},

@@ -9,7 +9,7 @@
 #ifndef POPLAR_DRIVER_PROGRAMOPTIONS_H
 #define POPLAR_DRIVER_PROGRAMOPTIONS_H
 
-#include "Poplar/Dialect/Zero/Zero.h"
+#include "Poplar/Dialect/Zero/PlanFacts.h"
 #include "Poplar/Target/Build.h"
 
 namespace poplar {
@@ -17,8 +17,8 @@ namespace poplar {
 /// Fails, with `error` set, if LLVM does not know the processor asked for.
 bool checkCPU(const CodeOptions &options, std::string &error);
 
-/// Whether a rank of the plan runs a program.
-bool isOf(zero::RankOp rank, mlir::ModuleOp program);
+/// The ranks of a plan that run a program, ascending.
+std::vector<int64_t> findRanks(const Plan &plan, mlir::ModuleOp program);
 
 /// Fills in how such a program is to be compiled. Fails, with `error` set,
 /// if there is no code generator for it.

@@ -8,6 +8,7 @@
 
 #include "Poplar/Conversion/Program/Program.h"
 #include "Poplar/Dialect/Zero/OptimizerStates.h"
+#include "Poplar/Dialect/Zero/PlanFacts.h"
 #include "Poplar/Runtime/Quantized.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -42,8 +43,8 @@ int64_t poplar::getTurnBytes(ModuleOp program, int64_t rank) {
   if (!info.isPipelineStage() || plans.empty())
     return 0;
   static_assert(Timetable::messageBuffers == POPLAR_MESSAGE_BUFFERS);
-  zero::PlanOp plan = *plans.begin();
-  Timetable table = plan.getTimetable(plan.findPipeline(rank));
+  Plan plan = zero::readPlan(*plans.begin());
+  Timetable table = plan.getTimetable(plan.getPlaces()[rank].pipeline);
   const std::vector<Turn> &turns = table.stages[info.group];
   int64_t microBatches = int64_t(turns.size()) / (2 * info.numChunks),
           bytes = 0;
@@ -67,7 +68,9 @@ int64_t poplar::getShardBytes(ModuleOp program, int64_t rank) {
   zero::ProgramInfo info = zero::ProgramInfo::get(program);
   int64_t bytes = 0;
   SymbolTableCollection symbols;
-  auto plans = program.getOps<zero::PlanOp>();
+  std::optional<Plan> plan;
+  for (auto op : program.getOps<zero::PlanOp>())
+    plan = zero::readPlan(op);
   for (auto copies : program.getOps<exec::CopiesOp>()) {
     auto bucket = symbols.lookupNearestSymbolFrom<zero::BucketOp>(
         copies, copies.getBucketAttr());
@@ -99,8 +102,8 @@ int64_t poplar::getShardBytes(ModuleOp program, int64_t rank) {
       addBytes((elements - int8States) * 4);
     }
     // What a GPU's sums owe is in the memory of its host.
-    if (!plans.empty() && StringRef(info.target).starts_with("host"))
-      addBytes(4 * zero::countResidual(*plans.begin(), info, bucket, rank));
+    if (plan && StringRef(info.target).starts_with("host"))
+      addBytes(4 * zero::countResidual(*plan, info, bucket, rank));
   }
   return bytes;
 }

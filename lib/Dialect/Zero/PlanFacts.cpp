@@ -11,6 +11,7 @@
 #include "Poplar/Dialect/Zero/OptimizerStates.h"
 #include "Poplar/Planner/Model/OptimizerBytes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include <set>
 
 using namespace mlir;
 using namespace poplar;
@@ -208,7 +209,7 @@ zero::PlanOp zero::addPlan(ModuleOp module, const Plan &plan) {
     return value ? builder.getF64FloatAttr(*value) : FloatAttr();
   };
   auto op = PlanOp::create(
-      builder, loc, uint64_t(plan.stage), uint64_t(plan.globalBatch),
+      builder, loc, uint64_t(plan.getStage()), uint64_t(plan.globalBatch),
       plan.policy,
       plan.schedule ? builder.getStringAttr(toString(*plan.schedule))
                     : StringAttr(),
@@ -217,8 +218,9 @@ zero::PlanOp zero::addPlan(ModuleOp module, const Plan &plan) {
       seconds(plan.simulated), toAttr(builder, plan.candidates));
   builder.setInsertionPointToStart(&op.getBody().emplaceBlock());
   for (const Plan::Group &group : plan.groups)
-    GroupOp::create(builder, loc, group.units, uint64_t(group.zeroStage),
-                    group.tensorDegrees, list(group.parts));
+    if (!group.isWhole())
+      GroupOp::create(builder, loc, group.units, uint64_t(group.zeroStage),
+                      group.tensorDegrees, list(group.parts));
   for (const Plan::Rank &rank : plan.ranks)
     RankOp::create(
         builder, loc, SymbolRefAttr::get(module.getContext(), rank.type),
@@ -264,10 +266,12 @@ LossyWires zero::getLossyWires(PlanOp op) {
 Plan zero::readPlan(PlanOp op) {
   Plan plan;
   plan.policy = op.getPolicy().str();
-  plan.stage = static_cast<int64_t>(op.getStage());
+  plan.groups.front().zeroStage = static_cast<int64_t>(op.getStage());
   plan.globalBatch = static_cast<int64_t>(op.getGlobalBatch());
   plan.schedule = op.getSchedule();
   plan.wires = getLossyWires(op);
+  if (SmallVector<GroupOp, 0> groups = op.getGroups(); !groups.empty())
+    plan.groups.clear();
   for (GroupOp group : op.getGroups())
     plan.groups.push_back(
         {group.getUnits().vec(), static_cast<int64_t>(group.getStage()),
@@ -289,4 +293,61 @@ Plan zero::readPlan(PlanOp op) {
   }
   readSeconds(op, plan);
   return plan;
+}
+
+//===----------------------------------------------------------------------===//
+// Ranks and their programs
+//===----------------------------------------------------------------------===//
+
+std::vector<std::string> zero::getProgramNames(const Plan &plan) {
+  std::vector<std::string> names;
+  for (auto [rank, place] : llvm::zip_equal(plan.ranks, plan.getPlaces())) {
+    ProgramInfo info;
+    info.deviceType = rank.type;
+    info.group = rank.group;
+    info.numGroups = int64_t(plan.groups.size());
+    info.parts = llvm::to_vector<0>(plan.groups[rank.group].getPartsOfRanks());
+    info.position = place.position;
+    names.push_back(info.getProgramName());
+  }
+  return names;
+}
+
+std::vector<int64_t> zero::findHolders(const Plan &plan, BucketOp bucket) {
+  std::vector<int64_t> holders;
+  for (auto [index, rank, place] :
+       llvm::enumerate(plan.ranks, plan.getPlaces()))
+    if (bucket.isUsedBy(rank.group, place.position))
+      holders.push_back(int64_t(index));
+  return holders;
+}
+
+int64_t zero::countResidual(const Plan &plan, const ProgramInfo &info,
+                            BucketOp bucket, int64_t rank) {
+  if (info.gradientWire == WireFormat::F32 || info.worldSize == 1 ||
+      bucket.getFrozen())
+    return 0;
+  // As Topology and ReduceScatter of the runtime do it, which checks the
+  // number: among the ranks that hold the bucket, and reduce it.
+  std::vector<int64_t> holders = findHolders(plan, bucket);
+  if (!llvm::is_contained(holders, rank))
+    return 0;
+  const std::string &node = plan.ranks[rank].node;
+  std::set<std::string> nodes;
+  SmallVector<int64_t> members;
+  for (int64_t holder : holders) {
+    nodes.insert(plan.ranks[holder].node);
+    if (plan.ranks[holder].node == node)
+      members.push_back(holder);
+  }
+  ArrayRef<int64_t> bounds = *bucket.getBounds();
+  int64_t elements = 0;
+  for (auto [slice, owner] : llvm::enumerate(holders)) {
+    bool isOwn = owner == rank && info.getStage(bucket) == 0,
+         crosses = plan.ranks[owner].node != node &&
+                   members[slice % members.size()] == rank;
+    if (crosses || (isOwn && nodes.size() > 1))
+      elements += bounds[owner + 1] - bounds[owner];
+  }
+  return elements;
 }

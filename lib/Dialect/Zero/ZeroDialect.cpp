@@ -214,20 +214,6 @@ std::string ProgramInfo::getProgramName() const {
   return name;
 }
 
-std::string zero::getProgramName(PlanOp plan, int64_t rank) {
-  RankOp op = plan.getRanks()[rank];
-  SmallVector<GroupOp, 0> groups = plan.getGroups();
-  ProgramInfo info;
-  info.deviceType = op.getDeviceType().str();
-  info.group = int64_t(op.getGroup());
-  info.numGroups = std::max<int64_t>(1, int64_t(groups.size()));
-  if (!groups.empty()) {
-    info.parts = groups[info.group].getPartsOfRanks();
-    info.position = plan.getPosition(rank);
-  }
-  return info.getProgramName();
-}
-
 std::string ProgramInfo::getTurnName(nn::Entry pass, int64_t chunk) const {
   return nn::getName(pass).str() +
          (numChunks > 1 ? ".chunk" + std::to_string(chunk) : "");
@@ -263,37 +249,6 @@ bool ProgramInfo::hasOwnMaster(BucketOp bucket) const {
   int64_t held = getStage(bucket);
   return hasLossyParameters && worldSize > 1 && (held == 1 || held == 2) &&
          getWorkingFormat() == NumberFormat::F32 && !bucket.getFrozen();
-}
-
-int64_t zero::countResidual(PlanOp plan, const ProgramInfo &info,
-                            BucketOp bucket, int64_t rank) {
-  if (info.gradientWire == WireFormat::F32 || info.worldSize == 1 ||
-      bucket.getFrozen())
-    return 0;
-  // As Topology and ReduceScatter of the runtime do it, which checks the
-  // number: among the ranks that hold the bucket, and reduce it.
-  llvm::StringMap<SmallVector<int64_t>> nodes;
-  SmallVector<RankOp, 0> ranks = plan.getRanks();
-  SmallVector<int64_t> holders;
-  for (auto [index, op] : llvm::enumerate(ranks))
-    if (!bucket.getGroups() ||
-        bucket.isUsedBy(op.getGroup(), plan.getPosition(index))) {
-      nodes[op.getNode()].push_back(index);
-      holders.push_back(index);
-    }
-  if (!llvm::is_contained(holders, rank))
-    return 0;
-  ArrayRef<int64_t> bounds = *bucket.getBounds(),
-                    members = nodes[ranks[rank].getNode()];
-  int64_t elements = 0;
-  for (auto [slice, owner] : llvm::enumerate(holders)) {
-    bool isOwn = owner == rank && info.getStage(bucket) == 0,
-         crosses = ranks[owner].getNode() != ranks[rank].getNode() &&
-                   members[slice % members.size()] == rank;
-    if (crosses || (isOwn && nodes.size() > 1))
-      elements += bounds[owner + 1] - bounds[owner];
-  }
-  return elements;
 }
 
 //===----------------------------------------------------------------------===//

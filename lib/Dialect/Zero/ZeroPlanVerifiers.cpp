@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Dialect/Cluster/Cluster.h"
+#include "Poplar/Dialect/Zero/PlanFacts.h"
 #include "Poplar/Dialect/Zero/Zero.h"
 #include "Poplar/Support/Names.h"
 #include "ZeroVerifiers.h"
@@ -91,7 +92,7 @@ static LogicalResult verifyWires(PlanOp plan) {
 /// Groups own units in the order of the virtual stages: one after the other,
 /// chunk by chunk.
 static LogicalResult verifyUnits(PlanOp plan, MutableArrayRef<GroupOp> groups) {
-  int64_t chunks = plan.getNumChunks();
+  int64_t chunks = groups.front().getNumChunks();
   for (GroupOp group : groups)
     if (group.getNumChunks() != chunks)
       return reportBoth(group, groups.front(),
@@ -100,7 +101,9 @@ static LogicalResult verifyUnits(PlanOp plan, MutableArrayRef<GroupOp> groups) {
                             Twine(chunks) +
                             ": micro-batches go through all groups as often",
                         "the first group");
-  std::optional<PipelineSchedule> schedule = getScheduleOfPipelines(plan);
+  std::optional<PlanSchedule> written = plan.getSchedule();
+  std::optional<PipelineSchedule> schedule =
+      written ? getPipelineSchedule(*written) : std::nullopt;
   if (chunks > 1 && schedule && !takesChunks(*schedule))
     return groups.front().emitOpError("owns ")
            << chunks << " ranges of units, but in schedule '"
@@ -182,12 +185,15 @@ static LogicalResult verifySharing(RankOp rank, RankOp first) {
 }
 
 /// Every pipeline goes through all groups.
-static LogicalResult verifyPipelines(PlanOp plan,
-                                     MutableArrayRef<GroupOp> groups,
+static LogicalResult verifyPipelines(PlanOp op, MutableArrayRef<GroupOp> groups,
                                      MutableArrayRef<RankOp> ranks) {
-  SmallVector<SmallVector<int64_t>> first;
+  Plan plan = readPlan(op);
+  std::vector<int64_t> counts(groups.size());
+  for (RankOp rank : ranks)
+    ++counts[rank.getGroup()];
+  std::vector<std::vector<int64_t>> first;
   for (auto [index, group] : llvm::enumerate(groups)) {
-    if (failed(verifyDegrees(group, plan.getRanksOf(index).size())))
+    if (failed(verifyDegrees(group, counts[index])))
       return failure();
     auto pipelines = plan.getPipelinesOf(index);
     if (index == 0)
@@ -246,7 +252,7 @@ static LogicalResult verifyGroups(PlanOp plan, MutableArrayRef<GroupOp> groups,
       return rank.emitOpError("is of group ")
              << rank.getGroup() << ", but there are " << groups.size();
     if (failed(verifyTurns(rank, plan.getSchedule() == PlanSchedule::Custom,
-                           plan.getNumChunks())))
+                           groups.front().getNumChunks())))
       return failure();
   }
   return verifyPipelines(plan, groups, ranks);
@@ -273,13 +279,9 @@ LogicalResult PlanOp::verifyRegions() {
       return rank.emitOpError("has ")
              << rank.getSteps() << " micro-steps, but the global batch has "
              << getGlobalBatch() << " samples";
-  int64_t samples = 0;
-  if (groups.empty())
-    for (RankOp rank : ranks)
-      samples += rank.getSamples();
-  else // once for all ranks of a pipeline
-    for (ArrayRef<int64_t> pipeline : getPipelinesOf(0))
-      samples += ranks[pipeline.front()].getSamples();
+  int64_t samples = 0; // once for all ranks of a pipeline
+  for (ArrayRef<int64_t> pipeline : readPlan(*this).getPipelinesOf(0))
+    samples += ranks[pipeline.front()].getSamples();
   if (samples != int64_t(getGlobalBatch()))
     return emitOpError("gives its ranks ")
            << samples << " samples in all, not the global batch of "
@@ -302,14 +304,14 @@ LogicalResult PlanOp::verifyRegions() {
 }
 
 /// What a program says of its plan is so.
-static LogicalResult verifyProgram(ProgramOp program, PlanOp plan) {
+static LogicalResult verifyProgram(ProgramOp program, PlanOp op) {
+  Plan plan = readPlan(op);
   for (auto [what, said, known] :
-       {std::tuple("ranks", program.getWorldSize(), plan.getRanks().size()),
-        {"groups", program.getGroups(),
-         std::max<size_t>(1, plan.getGroups().size())},
+       {std::tuple("ranks", program.getWorldSize(), plan.ranks.size()),
+        {"groups", program.getGroups(), plan.groups.size()},
         {"chunks", program.getChunks(), size_t(plan.getNumChunks())}})
     if (said != known)
-      return reportBoth(program, plan,
+      return reportBoth(program, op,
                         "is of a plan of " + std::to_string(said) + " " + what +
                             ", but its plan has " + std::to_string(known),
                         "the plan");

@@ -21,10 +21,6 @@ mlir::LogicalResult verifyAttributes(mlir::Operation *op);
 mlir::LogicalResult verifyRecompute(mlir::Operation *op,
                                     mlir::StringAttr policy);
 
-/// The schedule of all pipelines of a plan; none where the ranks list their
-/// turns themselves.
-std::optional<PipelineSchedule> getScheduleOfPipelines(PlanOp plan);
-
 } // namespace poplar::zero
 
 #endif // POPLAR_LIB_DIALECT_ZERO_ZEROVERIFIERS_H

@@ -10,8 +10,98 @@
 #include "Division.h"
 #include "Poplar/Planner/Cluster/Buildable.h"
 #include <algorithm>
+#include <cstdlib>
 
 using namespace poplar;
+
+//===----------------------------------------------------------------------===//
+// Groups and pipelines
+//===----------------------------------------------------------------------===//
+
+int64_t Plan::Group::getLargestTensorDegree() const {
+  return *std::max_element(tensorDegrees.begin(), tensorDegrees.end());
+}
+
+std::vector<int64_t> Plan::Group::getPartsOfRanks() const {
+  return parts.empty() ? std::vector<int64_t>(getLargestTensorDegree(), 1)
+                       : parts;
+}
+
+int64_t Plan::getStage() const {
+  int64_t highest = 0;
+  for (const Group &group : groups)
+    highest = std::max(highest, group.zeroStage);
+  return highest;
+}
+
+std::vector<std::vector<int64_t>> Plan::getPipelinesOf(size_t group) const {
+  std::vector<std::vector<int64_t>> pipelines;
+  int64_t missing = 0;
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    if (ranks[rank].group != static_cast<int64_t>(group))
+      continue;
+    if (missing == 0) {
+      missing = groups[group].getTensorDegree(pipelines.size());
+      pipelines.emplace_back();
+    }
+    pipelines.back().push_back(static_cast<int64_t>(rank));
+    --missing;
+  }
+  return pipelines;
+}
+
+std::vector<Plan::Place> Plan::getPlaces() const {
+  std::vector<Place> places(ranks.size());
+  for (size_t group = 0; group < groups.size(); ++group) {
+    int64_t pipeline = 0;
+    for (const std::vector<int64_t> &members : getPipelinesOf(group)) {
+      for (size_t i = 0; i < members.size(); ++i)
+        places[members[i]] = {pipeline, static_cast<int64_t>(i)};
+      ++pipeline;
+    }
+  }
+  return places;
+}
+
+int64_t Plan::findVirtualStage(int64_t unit) const {
+  if (isWhole())
+    return 0;
+  size_t count = groups.size(), all = count * getNumChunks(), index = 0;
+  while (index < all &&
+         groups[index % count].units[2 * (index / count) + 1] <= unit)
+    ++index;
+  return static_cast<int64_t>(index);
+}
+
+/// The turns that a rank of schedule "custom" lists.
+static std::vector<Turn> readTurns(const Plan::Rank &rank) {
+  std::vector<Turn> turns;
+  for (int64_t turn : rank.turns)
+    turns.push_back({turn < 0, std::abs(turn) - 1});
+  for (size_t i = 0; i < std::min(turns.size(), rank.chunks.size()); ++i)
+    turns[i].chunk = rank.chunks[i];
+  return turns;
+}
+
+Timetable Plan::getTimetable(size_t pipeline) const {
+  auto getFirstRank = [&](size_t group) -> const Rank & {
+    return ranks[getPipelinesOf(group)[pipeline].front()];
+  };
+  if (std::optional<PipelineSchedule> known =
+          schedule ? getPipelineSchedule(*schedule) : std::nullopt)
+    return Timetable::make(*known,
+                           {static_cast<int64_t>(groups.size()), getNumChunks(),
+                            getFirstRank(0).share.steps});
+  Timetable table;
+  table.chunks = getNumChunks();
+  for (size_t group = 0; group < groups.size(); ++group)
+    table.stages.push_back(readTurns(getFirstRank(group)));
+  return table;
+}
+
+//===----------------------------------------------------------------------===//
+// From stages to a plan
+//===----------------------------------------------------------------------===//
 
 std::vector<RankShare> poplar::sharePipelines(int64_t samples,
                                               int64_t pipelines,
@@ -64,6 +154,7 @@ Plan poplar::writeStages(const ClusterView &cluster, std::string policy,
                          const std::vector<StageRanks> &stages,
                          const std::vector<RankShare> &shares) {
   Plan plan;
+  plan.groups.clear();
   plan.policy = std::move(policy);
   plan.wires = cluster.wires;
   for (const RankShare &share : shares)
@@ -72,11 +163,13 @@ Plan poplar::writeStages(const ClusterView &cluster, std::string policy,
     plan.schedule = schedule;
   for (size_t index = 0; index < stages.size(); ++index) {
     const StageRanks &stage = stages[index];
-    plan.stage = std::max(plan.stage, stage.zeroStage);
-    std::vector<int64_t> degrees = getTensorDegrees(stage);
-    if (stages.size() > 1 || degrees.front() > 1)
-      plan.groups.push_back(
-          {stage.units, stage.zeroStage, std::move(degrees), stage.parts});
+    Plan::Group &group = plan.groups.emplace_back();
+    group.zeroStage = stage.zeroStage;
+    group.tensorDegrees = getTensorDegrees(stage);
+    if (stages.size() > 1 || group.tensorDegrees.front() > 1) {
+      group.units = stage.units;
+      group.parts = stage.parts;
+    }
     for (size_t pipeline = 0; pipeline < stage.ranks.size(); ++pipeline) {
       std::optional<RecomputePolicy> recompute =
           getOtherRecompute(cluster, stage, pipeline);
@@ -131,13 +224,5 @@ std::string poplar::explainUnbuildable(const ClusterView &cluster,
             explainGroup(cluster, plan, static_cast<int64_t>(group));
         !reason.empty())
       return reason;
-  if (!plan.groups.empty())
-    return "";
-  for (const Plan::Rank &rank : plan.ranks)
-    if (std::optional<int> type = cluster.findType(rank.type))
-      if (std::string reason =
-              explainUnbuildable(rank.type, cluster.types[*type].target);
-          !reason.empty())
-        return reason;
   return "";
 }

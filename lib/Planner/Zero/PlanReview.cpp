@@ -80,7 +80,7 @@ void Reviewer::allocate(PlanReview &review) const {
   for (size_t i = 0; i < job.ranks.size(); ++i) {
     RankShare share = written.ranks[i].share;
     // Where ranks have steps of their own, one without samples has none.
-    if (written.stage < 2 && share.samples() == 0)
+    if (written.getStage() < 2 && share.samples() == 0)
       share = {};
     auto &groups = allocation.types[job.ranks[i].type].groups;
     if (groups.empty() || !(groups.back().share == share))
@@ -91,7 +91,7 @@ void Reviewer::allocate(PlanReview &review) const {
 
 bool Reviewer::pose(PlanReview &review, std::string &error) {
   PlanCandidate &plan = review.plan;
-  plan.stage = static_cast<int>(written.stage);
+  plan.stage = static_cast<int>(written.getStage());
   plan.ranks = ranks;
   plan.wires = written.wires;
   for (const DeviceType &type : cluster.types)
@@ -99,10 +99,10 @@ bool Reviewer::pose(PlanReview &review, std::string &error) {
   for (const Plan::Rank &rank : written.ranks)
     plan.state.push_back(rank.state);
   for (double share : plan.state)
-    if (share != plan.state.front() && written.stage > 0)
+    if (share != plan.state.front() && plan.stage > 0)
       plan.sharding = Sharding::Memory;
-  auto problem = makeBatchProblem(job, model, written.stage,
-                                  written.globalBatch, plan.state, error);
+  auto problem = makeBatchProblem(job, model, plan.stage, written.globalBatch,
+                                  plan.state, error);
   if (!problem)
     return false;
   plan.problem = std::move(*problem);
@@ -116,7 +116,7 @@ bool Reviewer::pose(PlanReview &review, std::string &error) {
 
 void Reviewer::addRanks(PlanReview &review) const {
   review.collectiveBytes =
-      getCollectiveBytes(job, model, written.stage,
+      getCollectiveBytes(job, model, written.getStage(),
                          std::max<int64_t>(written.ranks[0].share.steps, 1));
   double total = 0;
   for (double share : review.plan.state)
@@ -139,11 +139,11 @@ void Reviewer::addRanks(PlanReview &review) const {
         rank.waiting = group.waiting;
       }
     const DeviceProfile *profile =
-        job.findProfile(place.type, written.stage, model.fingerprint);
+        job.findProfile(place.type, written.getStage(), model.fingerprint);
     if (profile->memory) {
       PlanReview::Rank::Memory memory;
       memory.fixed = getFixedBytes(*profile, job.types[place.type], model,
-                                   written.stage, rank.state, job.wires);
+                                   written.getStage(), rank.state, job.wires);
       memory.perSample = profile->memory->perSample;
       memory.peak = memory.fixed + rank.share.largestStep() * memory.perSample;
       rank.memory = memory;
@@ -156,7 +156,7 @@ void Reviewer::addRanks(PlanReview &review) const {
 /// something else.
 void Reviewer::addRecompute(PlanReview &review) const {
   std::vector<int> counts = job.countRanks();
-  auto stage = static_cast<int>(written.stage);
+  auto stage = static_cast<int>(written.getStage());
   for (size_t i = 0; i < counts.size(); ++i) {
     auto index = static_cast<int>(i);
     if (counts[i] == 0)
@@ -267,7 +267,7 @@ bool Reviewer::run(PlanReview &review, std::string &error) {
 Plan poplar::writePlan(const ClusterView &cluster,
                        const PlanCandidate &candidate) {
   Plan plan;
-  plan.stage = candidate.stage;
+  plan.groups.front().zeroStage = candidate.stage;
   plan.globalBatch = candidate.problem.globalBatch;
   plan.policy = candidate.allocation.policy;
   plan.wires = candidate.wires;

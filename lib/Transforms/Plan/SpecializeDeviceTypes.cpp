@@ -120,25 +120,23 @@ static LogicalResult assignBuckets(ModuleOp module, zero::PlanOp plan) {
 
 /// Shards the buckets over the ranks of the plan that hold them.
 static LogicalResult shardBuckets(ModuleOp module, zero::PlanOp plan) {
-  DenseMap<Operation *, int64_t> positions;
-  if (!plan.getGroups().empty())
-    for (auto [index, rank] : llvm::enumerate(plan.getRanks()))
-      positions[rank] = plan.getPosition(index);
+  Plan read = zero::readPlan(plan);
+  std::vector<Plan::Place> places = read.getPlaces();
   auto getShares = [&](auto holds) {
     std::vector<double> shares;
-    for (zero::RankOp rank : plan.getRanks())
-      shares.push_back(holds(rank) ? rank.getState().convertToDouble() : 0);
+    for (size_t rank = 0; rank < read.ranks.size(); ++rank)
+      shares.push_back(holds(rank) ? read.ranks[rank].state : 0);
     return shares;
   };
   auto isNothing = [](ArrayRef<double> shares) {
     return llvm::all_of(shares, [](double share) { return share == 0; });
   };
-  if (isNothing(getShares([](zero::RankOp) { return true; })))
+  if (isNothing(getShares([](size_t) { return true; })))
     return plan.emitOpError("has no rank that holds any state");
   SymbolTableCollection symbols;
   for (auto bucket : module.getOps<zero::BucketOp>()) {
-    std::vector<double> shares = getShares([&](zero::RankOp rank) {
-      return bucket.isUsedBy(rank.getGroup(), positions[rank]);
+    std::vector<double> shares = getShares([&](size_t rank) {
+      return bucket.isUsedBy(read.ranks[rank].group, places[rank].position);
     });
     if (isNothing(shares))
       return plan.emitOpError("has no rank that holds any state of bucket @")
@@ -160,12 +158,13 @@ static LogicalResult shardBuckets(ModuleOp module, zero::PlanOp plan) {
 /// Ranks that share units exchange values, in the order of their ops.
 static LogicalResult verifySharers(zero::PlanOp plan, SymbolTable &symbols) {
   SmallVector<zero::RankOp, 0> ranks = plan.getRanks();
+  Plan pipelines = zero::readPlan(plan);
   for (auto [index, group] : llvm::enumerate(plan.getGroups())) {
     if (group.getTensor().size() > 1 && !llvm::all_equal(group.getTensor()))
       return group.emitOpError(
           "has pipelines of which unlike numbers of devices share units, which "
           "is not generated yet: give all pipelines the same number");
-    for (ArrayRef<int64_t> members : plan.getPipelinesOf(index)) {
+    for (ArrayRef<int64_t> members : pipelines.getPipelinesOf(index)) {
       auto typeOf = [&](int64_t member) {
         return symbols.lookup<cluster::DeviceTypeOp>(
             ranks[member].getDeviceType());
@@ -245,7 +244,7 @@ using ProgramUses = llvm::MapVector<ProgramKey, ProgramUse>;
 static FailureOr<ProgramUses> collectPrograms(zero::PlanOp plan,
                                               SymbolTable &symbols) {
   ProgramUses programs;
-  bool hasGroups = !plan.getGroups().empty();
+  std::vector<Plan::Place> places = zero::readPlan(plan).getPlaces();
   for (auto [index, rank] : llvm::enumerate(plan.getRanks())) {
     auto type = symbols.lookup<cluster::DeviceTypeOp>(rank.getDeviceType());
     if (!type)
@@ -254,8 +253,7 @@ static FailureOr<ProgramUses> collectPrograms(zero::PlanOp plan,
     if (!symbols.lookup<cluster::NodeOp>(rank.getNode()))
       return rank.emitOpError("is on node '")
              << rank.getNode() << "', which is not a cluster.node";
-    ProgramKey key = {type, int64_t(rank.getGroup()),
-                      hasGroups ? plan.getPosition(index) : 0};
+    ProgramKey key = {type, int64_t(rank.getGroup()), places[index].position};
     ProgramUse use = {rank.getRecompute().value_or(type.getRecompute()), rank};
     auto [known, isNew] = programs.insert({key, use});
     if (!isNew && known->second.recompute != use.recompute) {
@@ -278,21 +276,23 @@ static LogicalResult distributeBuckets(ModuleOp module, zero::PlanOp plan,
                                 "which follow from the plan: who holds how "
                                 "much is the `state` of its ranks");
   SmallVector<zero::GroupOp, 0> groups = plan.getGroups();
-  bool shares = llvm::any_of(groups, [](zero::GroupOp group) {
-    return group.getLargestTensorDegree() > 1;
-  });
-  if (shares && failed(verifySharers(plan, symbols)))
+  if (llvm::any_of(groups, [](zero::GroupOp group) {
+        return group.getLargestTensorDegree() > 1;
+      })) {
+    if (failed(verifySharers(plan, symbols)) ||
+        failed(sliceParameters(module, plan)))
+      return failure();
+  } else if (groups.size() > 1 && failed(assignBuckets(module, plan))) {
     return failure();
-  if (!groups.empty() && failed(shares ? sliceParameters(module, plan)
-                                       : assignBuckets(module, plan)))
-    return failure();
+  }
   return shardBuckets(module, plan);
 }
 
-static zero::ProgramInfo describeProgram(zero::PlanOp plan, ProgramKey key,
+static zero::ProgramInfo describeProgram(zero::PlanOp op, const Plan &plan,
+                                         ProgramKey key,
                                          const ProgramUses &programs) {
-  auto [op, group, position] = key;
-  auto type = cast<cluster::DeviceTypeOp>(op);
+  auto [device, group, position] = key;
+  auto type = cast<cluster::DeviceTypeOp>(device);
   zero::ProgramInfo info;
   info.deviceType = type.getSymName().str();
   info.target = type.getTarget().str();
@@ -303,18 +303,15 @@ static zero::ProgramInfo describeProgram(zero::PlanOp plan, ProgramKey key,
         return std::get<1>(other.first) == group &&
                other.second.recompute != info.recompute;
       });
-  SmallVector<zero::GroupOp, 0> groups = plan.getGroups();
-  info.stage = groups.empty() ? plan.getStage() : groups[group].getStage();
-  info.worldSize = plan.getRanks().size();
-  if (groups.empty())
-    return info;
+  info.stage = plan.groups[group].zeroStage;
+  info.worldSize = int64_t(plan.ranks.size());
   info.group = group;
-  info.numGroups = groups.size();
+  info.numGroups = int64_t(plan.groups.size());
   info.numChunks = plan.getNumChunks();
-  info.parts = groups[group].getPartsOfRanks();
+  info.parts = llvm::to_vector(plan.groups[group].getPartsOfRanks());
   info.position = position;
   if (info.sharesUnits())
-    info.sharersBandwidth = getSharersBandwidth(plan, group);
+    info.sharersBandwidth = getSharersBandwidth(op, group);
   return info;
 }
 
@@ -357,8 +354,9 @@ void SpecializeDeviceTypesPass::runOnOperation() {
     return signalPassFailure();
 
   SmallVector<zero::ProgramInfo, 0> infos;
+  Plan read = zero::readPlan(plan);
   for (const auto &program : *programs)
-    infos.push_back(describeProgram(plan, program.first, *programs));
+    infos.push_back(describeProgram(plan, read, program.first, *programs));
   WireFormat wire = getWire(infos);
   if (failed(verifyWires(plan, wire)))
     return signalPassFailure();

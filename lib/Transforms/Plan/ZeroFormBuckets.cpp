@@ -8,7 +8,7 @@
 
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Dialect/Zero/OptimizerStates.h"
-#include "Poplar/Dialect/Zero/Zero.h"
+#include "Poplar/Dialect/Zero/PlanFacts.h"
 #include "Poplar/Transforms/Plan/ModelStages.h"
 #include "Poplar/Transforms/Plan/Passes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -38,8 +38,8 @@ struct Group {
   /// Holds frozen parameters, and no others; quantised in this format, if any.
   bool frozen = false;
   Type quantized = {};
-  /// The virtual stage of the plan, if it has groups: who else needs the
-  /// parameter is in the same one.
+  /// The virtual stage of the plan: who else needs the parameter is in the same
+  /// one.
   int64_t virtualStage = 0;
   /// The op of @model that uses the parameters, the first if there are several.
   Operation *user = nullptr;
@@ -94,12 +94,11 @@ LogicalResult ZeroFormBucketsPass::collect(func::FuncOp model) {
   }
 
   // Where the plan cuts the model.
-  zero::PlanOp cutter;
-  for (auto plan : getOperation().getOps<zero::PlanOp>())
-    if (!plan.getGroups().empty())
-      cutter = plan;
+  Plan plan;
+  for (auto op : getOperation().getOps<zero::PlanOp>())
+    plan = zero::readPlan(op);
   ModelUnits units;
-  if (cutter) {
+  if (!plan.isWhole()) {
     FailureOr<ModelUnits> found = ModelUnits::get(model);
     if (failed(found))
       return failure();
@@ -112,8 +111,8 @@ LogicalResult ZeroFormBucketsPass::collect(func::FuncOp model) {
     Group group, frozenGroup;
     llvm::MapVector<Type, Group> quantizedGroups;
     group.user = &op;
-    if (cutter)
-      group.virtualStage = cutter.findVirtualStage(units.getUnit(&op));
+    if (!plan.isWhole())
+      group.virtualStage = plan.findVirtualStage(units.getUnit(&op));
     group.name =
         llvm::formatv("{0}.{1}", getUserName(&op), count[getUserName(&op)])
             .str();

@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Dialect/NN/NN.h"
-#include "Poplar/Dialect/Zero/Zero.h"
+#include "Poplar/Dialect/Zero/PlanFacts.h"
 #include "Poplar/Dialect/Zero/ZeroExchange.h"
 #include "Poplar/Transforms/Zero/Passes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -32,11 +32,10 @@ static bool shareUnits(ModuleOp first, ModuleOp second) {
   // Ranks of a plan that is not there may be anywhere.
   if (plans.empty())
     return true;
-  zero::PlanOp plan = *plans.begin();
-  SmallVector<zero::RankOp, 0> ranks = plan.getRanks();
+  Plan plan = zero::readPlan(*plans.begin());
   auto has = [&](ArrayRef<int64_t> pipeline, const zero::ProgramInfo &info) {
     return info.position < int64_t(pipeline.size()) &&
-           ranks[pipeline[info.position]].getDeviceType() == info.deviceType;
+           plan.ranks[pipeline[info.position]].type == info.deviceType;
   };
   return llvm::any_of(plan.getPipelinesOf(one.group),
                       [&](ArrayRef<int64_t> pipeline) {

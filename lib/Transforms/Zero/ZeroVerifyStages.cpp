@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Dialect/NN/NN.h"
-#include "Poplar/Dialect/Zero/Zero.h"
+#include "Poplar/Dialect/Zero/PlanFacts.h"
 #include "Poplar/Transforms/Zero/Passes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -81,8 +81,9 @@ LogicalResult ZeroVerifyStagesPass::verifyTimetables(ArrayRef<Stage> stages) {
   auto plans = first.getOps<zero::PlanOp>();
   if (plans.empty())
     return first.emitError("program of a pipeline stage has no zero.plan");
-  zero::PlanOp plan = *plans.begin();
-  SmallVector<zero::RankOp, 0> ranks = plan.getRanks();
+  zero::PlanOp op = *plans.begin();
+  Plan plan = zero::readPlan(op);
+  SmallVector<zero::RankOp, 0> ranks = op.getRanks();
   // Ranks that share units take the same turns.
   SmallVector<SmallVector<int64_t>> members;
   for (int64_t group = 0; group < stages.front().info.numGroups; ++group) {
@@ -92,11 +93,11 @@ LogicalResult ZeroVerifyStagesPass::verifyTimetables(ArrayRef<Stage> stages) {
     if (llvm::none_of(stages, [&](const Stage &stage) {
           return stage.info.group == group;
         }))
-      return plan.getGroups()[group].emitOpError(
+      return op.getGroups()[group].emitOpError(
           "has no program that computes its units");
   }
   DenseSet<int64_t> checked; // of those whose steps decide
-  bool isCustom = plan.getSchedule() == PlanSchedule::Custom;
+  bool isCustom = plan.schedule == PlanSchedule::Custom;
   for (size_t index = 0; index < members.front().size(); ++index) {
     zero::RankOp rank = ranks[members[0][index]];
     if (!isCustom && !checked.insert(rank.getSteps()).second)
@@ -119,7 +120,7 @@ LogicalResult ZeroVerifyStagesPass::verifyTimetables(ArrayRef<Stage> stages) {
   // third group: so it is all groups whose turns have to be the same.
   if (isCustom && plan.getStage() >= 2)
     for (const SmallVector<int64_t> &group : members)
-      if (failed(verifySameTurns(plan, group)))
+      if (failed(verifySameTurns(op, group)))
         return failure();
   return success();
 }

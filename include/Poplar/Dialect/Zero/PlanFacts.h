@@ -27,7 +27,20 @@ PlanOp addPlan(mlir::ModuleOp module, const Plan &plan);
 LossyWires getLossyWires(PlanOp op);
 
 /// The plan that was written so, or by hand.
+/// A plan without zero.group has one group, which computes the whole model.
 Plan readPlan(PlanOp op);
+
+/// The names of the ranks' programs, by rank: see ProgramInfo.
+std::vector<std::string> getProgramNames(const Plan &plan);
+
+/// The ranks that hold a bucket, ascending.
+std::vector<int64_t> findHolders(const Plan &plan, BucketOp bucket);
+
+/// What a rank keeps of a bucket's gradients that did not cross in a lossy
+/// format, in f32 elements: of each slice that it sends to another node, and of
+/// its own where sums are gathered. 0 where gradients are exact.
+int64_t countResidual(const Plan &plan, const ProgramInfo &info,
+                      BucketOp bucket, int64_t rank);
 
 } // namespace poplar::zero
 

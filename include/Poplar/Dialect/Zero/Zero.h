@@ -134,19 +134,8 @@ struct ProgramInfo {
 /// The zero.program of a module; null where it has none.
 ProgramOp getProgram(mlir::ModuleOp module);
 
-/// The device type, and the group where there are several: the name of a
-/// program, and of the directory where its executable is.
-/// The name of the program of a rank.
-std::string getProgramName(PlanOp plan, int64_t rank);
-
 /// The chunk that a turn goes through; 0 of any other function.
 int64_t getChunk(mlir::Operation *function);
-
-/// What a rank keeps of a bucket's gradients that did not cross in a lossy
-/// format, in f32 elements: of each slice that it sends to another node, and of
-/// its own where sums are gathered. 0 where gradients are exact.
-int64_t countResidual(PlanOp plan, const ProgramInfo &info, BucketOp bucket,
-                      int64_t rank);
 
 /// A collective's bytes of an element that it carries as `wire`.
 double getElementBytes(mlir::Type wire);

@@ -74,8 +74,8 @@ def Zero_PlanOp : Zero_Op<"plan", [NoRegionArguments, SingleBlock,
     micro-step, all have the same number of steps. Where the module has a
     cluster, every rank is one of its devices.
 
-    A plan without groups is one group of all ranks. With them, each computes a
-    pipeline stage:
+    A plan without `zero.group` has one group of all ranks, which computes the
+    whole model. Where they are written, each computes a pipeline stage:
     ```mlir
     zero.plan stage 1 global_batch 8 policy "stages" schedule "1f1b" {
       zero.group units [0, 3] stage 1
@@ -140,23 +140,9 @@ def Zero_PlanOp : Zero_Op<"plan", [NoRegionArguments, SingleBlock,
   let hasRegionVerifier = 1;
   let extraClassDeclaration = [{
     llvm::SmallVector<RankOp, 0> getRanks();
-    /// None where all ranks are one group.
+    /// Those that are written. What zero::readPlan() returns has at least one,
+    /// and says what follows from groups and ranks.
     llvm::SmallVector<GroupOp, 0> getGroups();
-    /// Indices of the ranks of a group, ascending.
-    llvm::SmallVector<int64_t> getRanksOf(int64_t group);
-    /// By pipeline, those of them that share the group's units in it.
-    llvm::SmallVector<llvm::SmallVector<int64_t>> getPipelinesOf(int64_t group);
-    /// In a plan with groups: which pipeline a rank is in, and its place among
-    /// the ranks that share units with it.
-    int64_t findPipeline(int64_t rank);
-    int64_t getPosition(int64_t rank);
-    /// Ranges of units of every group; 1 where all ranks are one group.
-    int64_t getNumChunks();
-    /// The virtual stage that owns a unit; that of unit 0 for -1, one more than
-    /// there are for a unit that nobody owns.
-    int64_t findVirtualStage(int64_t unit);
-    /// The turns of the ranks of pipeline `index`, by group.
-    Timetable getTimetable(int64_t index);
   }];
 }
 

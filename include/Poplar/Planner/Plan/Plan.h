@@ -18,6 +18,7 @@
 #include "Poplar/Planner/Batch/BatchProblem.h"
 #include "Poplar/Planner/Cluster/Cluster.h"
 #include "Poplar/Planner/Model/WireFormat.h"
+#include "Poplar/Planner/Pipeline/Timetable.h"
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -26,9 +27,11 @@
 namespace poplar {
 
 struct Plan {
-  /// The ranks of a pipeline stage, or those that share units.
+  /// The ranks of a pipeline stage. A plan of ZeRO alone has one group, which
+  /// computes the whole model.
   struct Group {
-    /// For each chunk, the first of its units and the one behind its last.
+    /// For each chunk, the first of its units and the one behind its last;
+    /// empty for the whole model, which then need not have units.
     std::vector<int64_t> units;
     /// The stage of ZeRO.
     int64_t zeroStage = 0;
@@ -42,6 +45,13 @@ struct Plan {
     int64_t getTensorDegree(size_t pipeline) const {
       return tensorDegrees.size() == 1 ? tensorDegrees[0]
                                        : tensorDegrees[pipeline];
+    }
+    int64_t getLargestTensorDegree() const;
+    /// The parts of the ranks that share units; one where none do.
+    std::vector<int64_t> getPartsOfRanks() const;
+    bool isWhole() const { return units.empty(); }
+    int64_t getNumChunks() const {
+      return isWhole() ? 1 : static_cast<int64_t>(units.size() / 2);
     }
   };
   /// A device, by the names of its type and its node.
@@ -66,14 +76,12 @@ struct Plan {
   };
 
   std::string policy;
-  /// The stage of ZeRO: the highest of the groups'.
-  int64_t stage = 0;
   int64_t globalBatch = 0;
   /// In which pipelines take their turns; none where there are no pipelines.
   std::optional<PlanSchedule> schedule;
   LossyWires wires;
-  /// None where all ranks are one group, which shares no units.
-  std::vector<Group> groups;
+  /// At least one.
+  std::vector<Group> groups = {Group()};
   /// In the order of groups, pipelines, and ranks that share units.
   std::vector<Rank> ranks;
   /// Seconds of an iteration by the closed form, and the relative uncertainty
@@ -83,6 +91,29 @@ struct Plan {
   /// plans that it was chosen from, itself among them.
   std::optional<double> simulated;
   std::vector<Candidate> candidates;
+
+  /// Whether the plan is one of ZeRO alone: data parallel, without pipelines or
+  /// shared units.
+  bool isWhole() const { return groups.front().isWhole(); }
+  /// The stage of ZeRO: the highest of the groups'.
+  int64_t getStage() const;
+  /// Ranges of units of every group.
+  int64_t getNumChunks() const { return groups.front().getNumChunks(); }
+  /// The ranks of a group, by pipeline; those of a pipeline share its units.
+  std::vector<std::vector<int64_t>> getPipelinesOf(size_t group) const;
+  /// Where a rank is: its pipeline, and its place among the ranks that share
+  /// units with it.
+  struct Place {
+    int64_t pipeline = 0, position = 0;
+  };
+  /// By rank.
+  std::vector<Place> getPlaces() const;
+  /// The virtual stage that owns a unit, v * S + j for chunk v of group j of S;
+  /// that of unit 0 for -1, one more than there are for a unit that no group
+  /// owns.
+  int64_t findVirtualStage(int64_t unit) const;
+  /// The turns of the ranks of a pipeline, by group. The plan has several.
+  Timetable getTimetable(size_t pipeline) const;
 };
 
 /// A pipeline stage by the ranks of a cluster, from which writeStages() makes a
@@ -99,8 +130,8 @@ struct StageRanks {
 };
 
 /// The plan of pipelines through `stages`, each of which has a share of the
-/// samples. A single stage in which no ranks share units becomes a plan without
-/// groups. `schedule` is that of several stages.
+/// samples. A single stage in which no ranks share units becomes a group that
+/// computes the whole model. `schedule` is that of several stages.
 Plan writeStages(const ClusterView &cluster, std::string policy,
                  std::optional<PlanSchedule> schedule,
                  const std::vector<StageRanks> &stages,

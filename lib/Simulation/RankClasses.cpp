@@ -1,4 +1,4 @@
-//===- StageClasses.cpp - Ranks that do the same --------------------------===//
+//===- RankClasses.cpp - Ranks that do the same ---------------------------===//
 //
 // Part of the Poplar project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "StageClasses.h"
+#include "RankClasses.h"
 #include "llvm/ADT/StringMap.h"
 #include <numeric>
 #include <set>
@@ -15,31 +15,22 @@
 using namespace mlir;
 using namespace poplar;
 
-LogicalResult StageClasses::placeRanks() {
+LogicalResult RankClasses::placeRanks() {
   llvm::StringMap<int> indices;
   for (auto [index, node] : llvm::enumerate(cluster.nodes))
     indices[node.name] = static_cast<int>(index);
-  for (zero::RankOp rank : ranks) {
-    auto node = indices.find(rank.getNode());
+  for (auto [index, rank] : llvm::enumerate(plan.ranks)) {
+    auto node = indices.find(rank.node);
     if (node == indices.end())
-      return rank.emitOpError("is on node '")
-             << rank.getNode() << "', which is not a cluster.node";
+      return where(index) << "is on node '" << rank.node
+                          << "', which is not a cluster.node";
+    if (!cluster.findType(rank.type))
+      return where(index) << "is of device type '" << rank.type
+                          << "', which the cluster lacks";
     nodes.push_back(node->second);
   }
-  for (size_t group = 0; group < groups.size(); ++group)
-    members.push_back(plan.getPipelinesOf(int64_t(group)));
-  // CollectiveCost takes it that ranks which meet are linked.
-  std::map<int, int64_t> firstOf;
-  for (int64_t rank = 0; rank < int64_t(ranks.size()); ++rank) {
-    auto [own, isFirst] = firstOf.try_emplace(nodes[rank], rank);
-    for (auto [node, other] : firstOf)
-      if (other != rank && (isFirst || node == nodes[rank]) &&
-          (!cluster.findLink(nodes[rank], nodes[other]) ||
-           !cluster.findLink(nodes[other], nodes[rank])))
-        return ranks[rank].emitOpError("is on node '")
-               << ranks[rank].getNode() << "', which has no link with node '"
-               << ranks[other].getNode() << "' of rank " << other;
-  }
+  for (size_t group = 0; group < plan.groups.size(); ++group)
+    members.push_back(plan.getPipelinesOf(group));
   return success();
 }
 
@@ -47,14 +38,15 @@ LogicalResult StageClasses::placeRanks() {
 // Classes and channels
 //===----------------------------------------------------------------------===//
 
-LogicalResult StageClasses::form(PlanSimulation &simulation) {
+LogicalResult RankClasses::form(PlanSimulation &simulation) {
   result = &simulation;
   if (failed(placeRanks()))
     return failure();
   using Rank = std::tuple<StringRef, int64_t, int64_t, int64_t, double>;
   using Hop = std::tuple<bool, double, double, double>;
   std::map<std::pair<std::vector<Rank>, std::vector<Hop>>, size_t> known;
-  bool isCustom = plan.getSchedule() == PlanSchedule::Custom;
+  bool isCustom = plan.schedule == PlanSchedule::Custom;
+  size_t groups = plan.groups.size();
   for (size_t pipeline = 0; pipeline < members.front().size(); ++pipeline) {
     std::pair<std::vector<Rank>, std::vector<Hop>> key;
     auto addHop = [&](int64_t from, int64_t to) {
@@ -62,50 +54,45 @@ LogicalResult StageClasses::form(PlanSimulation &simulation) {
       key.second.emplace_back(nodes[from] == nodes[to], link.latency,
                               link.bandwidth, link.overhead);
     };
-    for (size_t group = 0; group < groups.size(); ++group)
+    for (size_t group = 0; group < groups; ++group)
       for (int64_t index : members[group][pipeline]) {
-        zero::RankOp rank = ranks[index];
-        key.first.emplace_back(rank.getDeviceType(), rank.getMicroBatch(),
-                               rank.getSteps(), rank.getLast(),
-                               rank.getState().convertToDouble());
+        const Plan::Rank &rank = plan.ranks[index];
+        const RankShare &share = rank.share;
+        key.first.emplace_back(rank.type, share.microBatch, share.steps,
+                               share.last, rank.state);
         if (int64_t first = members[group][pipeline].front(); first != index)
           addHop(first, index);
         // From the last group goes what comes to the next chunk of the first.
-        if (groups.size() == 1 || (group == 0 && plan.getNumChunks() == 1))
+        if (groups == 1 || (group == 0 && plan.getNumChunks() == 1))
           continue;
-        size_t before = (group + groups.size() - 1) % groups.size();
+        size_t before = (group + groups - 1) % groups;
         for (int64_t other : members[before][pipeline])
           addHop(other, index);
       }
     auto [entry, isNew] = known.try_emplace(std::move(key), list.size());
     if (isNew || isCustom) {
       entry->second = list.size();
-      addPipeline(int64_t(pipeline));
+      addPipeline(pipeline);
     }
     size_t index = entry->second;
-    for (size_t group = 0; group < groups.size(); ++group)
+    for (size_t group = 0; group < groups; ++group)
       for (int64_t rank : members[group][pipeline])
         result->classes[index++].ranks.push_back(rank);
   }
   return success();
 }
 
-void StageClasses::addPipeline(int64_t pipeline) {
+void RankClasses::addPipeline(size_t pipeline) {
   size_t first = list.size();
-  for (size_t group = 0; group < groups.size(); ++group) {
+  for (size_t group = 0; group < plan.groups.size(); ++group) {
     ArrayRef<int64_t> own = members[group][pipeline];
     std::vector<size_t> sharers(own.size());
     std::iota(sharers.begin(), sharers.end(), list.size());
     for (auto [position, index] : llvm::enumerate(own)) {
-      zero::RankOp rank = ranks[index];
-      result->classes.push_back(
-          {rank.getDeviceType().str(),
-           {},
-           {int64_t(rank.getMicroBatch()), int64_t(rank.getSteps()),
-            int64_t(rank.getLast())},
-           int64_t(group)});
-      list.push_back({pipeline, int64_t(position), sharers,
-                      std::vector<StageNeighbors>(plan.getNumChunks())});
+      const Plan::Rank &rank = plan.ranks[index];
+      result->classes.push_back({rank.type, {}, rank.share, int64_t(group)});
+      list.push_back({int64_t(pipeline), int64_t(position), sharers,
+                      std::vector<ChunkNeighbors>(plan.getNumChunks())});
     }
   }
   addChannels(first);
@@ -113,8 +100,10 @@ void StageClasses::addPipeline(int64_t pipeline) {
 
 /// Between the virtual stages of a class of pipelines, wherever tokens of the
 /// one are tokens of the other.
-void StageClasses::addChannels(size_t firstClass) {
-  int64_t count = int64_t(groups.size()), chunks = plan.getNumChunks();
+void RankClasses::addChannels(size_t firstClass) {
+  int64_t count = int64_t(plan.groups.size()), chunks = plan.getNumChunks();
+  if (count == 1)
+    return;
   std::vector<size_t> firstOf;
   size_t end = firstClass;
   for (int64_t group = 0; group < count; ++group) {
@@ -140,9 +129,9 @@ void StageClasses::addChannels(size_t firstClass) {
   }
 }
 
-void StageClasses::addChannel(size_t from, size_t to, bool isForward,
-                              int64_t fromChunk, int64_t toChunk,
-                              int64_t shared) {
+void RankClasses::addChannel(size_t from, size_t to, bool isForward,
+                             int64_t fromChunk, int64_t toChunk,
+                             int64_t shared) {
   std::vector<SimulationProblem::Channel> &channels = result->problem.channels;
   TokenChannel channel = {static_cast<int>(channels.size()), shared};
   std::string name = isForward ? "activations" : "gradients";
@@ -150,7 +139,7 @@ void StageClasses::addChannel(size_t from, size_t to, bool isForward,
     name += " to chunk " + std::to_string(toChunk);
   channels.push_back(
       {std::move(name), static_cast<int>(from), static_cast<int>(to)});
-  StageNeighbors &sender = list[from].neighbors[fromChunk],
+  ChunkNeighbors &sender = list[from].neighbors[fromChunk],
                  &receiver = list[to].neighbors[toChunk];
   (isForward ? sender.activationsOut : sender.gradientsOut).push_back(channel);
   (isForward ? receiver.activationsIn : receiver.gradientsIn)
@@ -161,7 +150,7 @@ void StageClasses::addChannel(size_t from, size_t to, bool isForward,
 // Groups of collectives, and messages
 //===----------------------------------------------------------------------===//
 
-int StageClasses::getPort(CollectiveCost::Port kind, size_t index) const {
+int RankClasses::getPort(CollectiveCost::Port kind, size_t index) const {
   switch (kind) {
   case CollectiveCost::DeviceOut:
     return static_cast<int>(2 * index);
@@ -175,34 +164,22 @@ int StageClasses::getPort(CollectiveCost::Port kind, size_t index) const {
   llvm_unreachable("no such port");
 }
 
-std::vector<int64_t> StageClasses::findHolders(zero::BucketOp bucket) {
-  std::vector<int64_t> holders;
-  for (const auto &group : llvm::enumerate(members))
-    for (ArrayRef<int64_t> own : group.value())
-      for (auto [position, rank] : llvm::enumerate(own))
-        if (bucket.isUsedBy(int64_t(group.index()), int64_t(position)))
-          holders.push_back(rank);
-  llvm::sort(holders);
-  return holders;
-}
-
 /// Every rank has a port of its own to its node.
-PhaseGroup StageClasses::makeGroup(ArrayRef<int64_t> members,
-                                   std::vector<int> classes) const {
+PhaseGroup RankClasses::makeGroup(ArrayRef<int64_t> members,
+                                  std::vector<int> classes) const {
   std::vector<ClusterRank> places;
   std::vector<double> shares;
   std::set<int> usedNodes;
   for (int64_t index : members) {
-    zero::RankOp rank = ranks[index];
-    places.push_back(
-        {nodes[index], *cluster.findType(rank.getDeviceType().str())});
-    shares.push_back(rank.getState().convertToDouble());
+    const Plan::Rank &rank = plan.ranks[index];
+    places.push_back({nodes[index], *cluster.findType(rank.type)});
+    shares.push_back(rank.state);
     usedNodes.insert(nodes[index]);
   }
-  PhaseGroup group{CollectiveCost(cluster, places),
-                   std::move(shares),
-                   std::move(classes),
-                   {}};
+  CollectiveCost cost(cluster, places);
+  if (plan.isWhole()) // no two collectives are under way at a time
+    return PhaseBuilder::makeGroup(std::move(cost), std::move(shares));
+  PhaseGroup group{std::move(cost), std::move(shares), std::move(classes), {}};
   for (auto kind : {CollectiveCost::DeviceOut, CollectiveCost::DeviceIn})
     for (int index : group.classes)
       group.ports[kind].push_back(getPort(kind, index));
@@ -212,14 +189,12 @@ PhaseGroup StageClasses::makeGroup(ArrayRef<int64_t> members,
   return group;
 }
 
-std::vector<PhaseGroup>
-StageClasses::formGroups(ArrayRef<ModuleOp> programs,
-                         DenseMap<StringAttr, int> &groupOf) {
+std::vector<PhaseGroup> RankClasses::formGroups(ArrayRef<ModuleOp> programs) {
   std::vector<PhaseGroup> made;
   std::map<std::vector<int64_t>, int> known;
-  auto addGroup = [&](std::vector<int64_t> holders) {
+  auto addGroup = [&](std::vector<int64_t> ranks) {
     auto [entry, isNew] =
-        known.try_emplace(std::move(holders), static_cast<int>(made.size()));
+        known.try_emplace(std::move(ranks), static_cast<int>(made.size()));
     if (!isNew)
       return entry->second;
     std::vector<int> classes;
@@ -227,31 +202,34 @@ StageClasses::formGroups(ArrayRef<ModuleOp> programs,
       if (llvm::is_contained(entry->first, own.ranks.front()))
         classes.push_back(static_cast<int>(index));
     made.push_back(makeGroup(entry->first, std::move(classes)));
+    holders.push_back(entry->first);
     return entry->second;
   };
-  std::vector<int64_t> all(ranks.size());
+  std::vector<int64_t> all(plan.ranks.size());
   std::iota(all.begin(), all.end(), 0);
-  addGroup(std::move(all));
+  int whole = addGroup(std::move(all));
   for (ModuleOp program : programs)
     for (auto bucket : program.getOps<zero::BucketOp>())
       if (!groupOf.count(bucket.getSymNameAttr()))
-        groupOf[bucket.getSymNameAttr()] = addGroup(findHolders(bucket));
+        groupOf[bucket.getSymNameAttr()] =
+            bucket.getGroups() ? addGroup(zero::findHolders(plan, bucket))
+                               : whole;
   // Pipelines of a class exchange at the same time, each inside a node.
   for (size_t index = 0; index < list.size(); ++index) {
     const std::vector<size_t> &sharers = list[index].sharers;
     if (sharers.size() == 1)
       continue;
     if (index == sharers.front()) {
-      made.push_back(makeGroup(
-          members[*result->classes[index].group][list[index].pipeline],
-          {sharers.begin(), sharers.end()}));
+      made.push_back(
+          makeGroup(members[result->classes[index].group][list[index].pipeline],
+                    {sharers.begin(), sharers.end()}));
     }
     sharersOf[index] = static_cast<int>(made.size()) - 1;
   }
   return made;
 }
 
-int StageClasses::getMessage(int channel, int64_t samples, int64_t bytes) {
+int RankClasses::getMessage(int channel, int64_t samples, int64_t bytes) {
   auto &collectives = result->problem.collectives;
   auto [entry, isNew] = messages.try_emplace(
       {channel, samples}, static_cast<int>(collectives.size()));

@@ -1,4 +1,4 @@
-//===- StageClasses.h - Ranks that do the same ------------------*- C++ -*-===//
+//===- RankClasses.h - Ranks that do the same -------------------*- C++ -*-===//
 //
 // Part of the Poplar project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,19 +6,20 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Pipelines with the same types, batches and links do the same at the same
-// time. Of those, the ranks of a stage that have the same place among the
-// sharers of its units are a class of a simulation, with channels for every
-// chunk to the classes that have tokens of theirs.
+// Pipelines with the same types, batches, shares of the state and links do the
+// same at the same time. Their ranks in a group that have the same place among
+// the sharers of its units are a class of a simulation. Channels for every
+// chunk lead from a class to those that take its tokens. In a plan of ZeRO
+// alone, each rank is a pipeline.
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef POPLAR_LIB_SIMULATION_STAGECLASSES_H
-#define POPLAR_LIB_SIMULATION_STAGECLASSES_H
+#ifndef POPLAR_LIB_SIMULATION_RANKCLASSES_H
+#define POPLAR_LIB_SIMULATION_RANKCLASSES_H
 
 #include "PhaseBuilder.h"
 #include "Poplar/Dialect/NN/NNTensorParallel.h"
-#include "Poplar/Dialect/Zero/Zero.h"
+#include "Poplar/Dialect/Zero/PlanFacts.h"
 #include "Poplar/Simulation/PlanSimulation.h"
 #include <map>
 
@@ -31,13 +32,13 @@ struct TokenChannel {
 };
 
 /// The channels of a chunk of a class.
-struct StageNeighbors {
+struct ChunkNeighbors {
   std::vector<TokenChannel> activationsIn, activationsOut, gradientsIn,
       gradientsOut;
 };
 
 /// A class besides what PlanSimulation says of it.
-struct StageClass {
+struct ClassPlace {
   /// One that it is of.
   int64_t pipeline = 0;
   /// Among those that share units.
@@ -46,33 +47,36 @@ struct StageClass {
   /// where none do.
   std::vector<size_t> sharers;
   /// By chunk.
-  std::vector<StageNeighbors> neighbors;
+  std::vector<ChunkNeighbors> neighbors;
 };
 
-class StageClasses {
+class RankClasses {
 public:
-  /// `tokens` are those of a sample.
-  StageClasses(zero::PlanOp plan, const ClusterView &cluster, int64_t tokens)
-      : plan(plan), cluster(cluster), tokens(tokens), ranks(plan.getRanks()),
-        groups(plan.getGroups()) {}
+  /// `tokens` are those of a sample; only plans that cut the model need them.
+  RankClasses(const Plan &plan, const ClusterView &cluster, int64_t tokens,
+              PlanLocation where)
+      : plan(plan), cluster(cluster), tokens(tokens), where(where) {}
 
   /// Adds classes to `result`, and their channels to its problem. Fails with a
-  /// diagnostic where ranks cannot reach each other.
+  /// diagnostic where a rank is on no node of the cluster.
   llvm::LogicalResult form(PlanSimulation &result);
 
-  const StageClass &operator[](size_t index) const { return list[index]; }
+  const ClassPlace &operator[](size_t index) const { return list[index]; }
 
   /// Those that have collectives of their own: all ranks; then those that hold
-  /// a bucket of `programs`, whose group `groupOf` gets; then for every class
-  /// those that share units, see getSharers().
-  std::vector<PhaseGroup>
-  formGroups(llvm::ArrayRef<mlir::ModuleOp> programs,
-             llvm::DenseMap<mlir::StringAttr, int> &groupOf);
+  /// a bucket of `programs`; then for every class those that share units, see
+  /// getSharers().
+  std::vector<PhaseGroup> formGroups(llvm::ArrayRef<mlir::ModuleOp> programs);
+  /// The group of the ranks that hold a bucket.
+  int getGroupOf(zero::BucketOp bucket) const {
+    return groupOf.at(bucket.getSymNameAttr());
+  }
+  /// The ranks of such a group, in the order of the plan.
+  llvm::ArrayRef<int64_t> getHolders(zero::BucketOp bucket) const {
+    return holders[getGroupOf(bucket)];
+  }
   /// The group of the ranks that share units with a class, if any do.
   int getSharers(size_t index) const { return sharersOf.at(index); }
-
-  /// All that hold a bucket, in the order of the plan.
-  std::vector<int64_t> findHolders(zero::BucketOp bucket);
 
   /// A message of `samples` through a channel, each `bytes` long. All pipelines
   /// of the class send at the same time.
@@ -84,29 +88,31 @@ private:
     return *cluster.findLink(nodes[rank], nodes[other]);
   }
   /// Appends the classes of a pipeline that is like no other.
-  void addPipeline(int64_t pipeline);
+  void addPipeline(size_t pipeline);
   void addChannels(size_t firstClass);
   void addChannel(size_t from, size_t to, bool isForward, int64_t fromChunk,
                   int64_t toChunk, int64_t shared);
   PhaseGroup makeGroup(llvm::ArrayRef<int64_t> members,
                        std::vector<int> classes) const;
   llvm::SmallVector<int64_t> getBounds(int64_t group) {
-    return nn::divideByParts(tokens, groups[group].getPartsOfRanks());
+    return nn::divideByParts(tokens, plan.groups[group].getPartsOfRanks());
   }
 
   /// A port of each class and direction, then one of each node.
   int getPort(CollectiveCost::Port kind, size_t index) const;
 
-  zero::PlanOp plan;
+  const Plan &plan;
   const ClusterView &cluster;
   int64_t tokens;
-  llvm::SmallVector<zero::RankOp, 0> ranks;
-  llvm::SmallVector<zero::GroupOp, 0> groups;
+  PlanLocation where;
   /// By rank.
   std::vector<int> nodes;
   /// By group and pipeline, those that share units.
-  std::vector<llvm::SmallVector<llvm::SmallVector<int64_t>>> members;
-  std::vector<StageClass> list;
+  std::vector<std::vector<std::vector<int64_t>>> members;
+  std::vector<ClassPlace> list;
+  llvm::DenseMap<mlir::StringAttr, int> groupOf;
+  /// By group that holds buckets.
+  std::vector<std::vector<int64_t>> holders;
   std::map<size_t, int> sharersOf;
   /// By channel and samples.
   std::map<std::pair<int, int64_t>, int> messages;
@@ -115,4 +121,4 @@ private:
 
 } // namespace poplar
 
-#endif // POPLAR_LIB_SIMULATION_STAGECLASSES_H
+#endif // POPLAR_LIB_SIMULATION_RANKCLASSES_H
