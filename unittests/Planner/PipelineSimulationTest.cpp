@@ -13,6 +13,8 @@
 #include "gtest/gtest.h"
 #include <algorithm>
 #include <cmath>
+#include <ctime>
+#include <iostream>
 #include <map>
 #include <numeric>
 #include <tuple>
@@ -219,6 +221,37 @@ TEST(PipelineSimulation, SolvesTheEquationsOfTheSchedule) {
       EXPECT_NEAR(programs->seconds, seconds, 1e-9);
     }
   }
+}
+
+/// Processor seconds of `run`, called `times` times.
+template <typename Run> static double measure(int times, Run run) {
+  std::clock_t begin = std::clock();
+  for (int i = 0; i < times; ++i)
+    run();
+  return static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
+}
+
+// Why searches do not call simulate(): see docs/rationale-planning.md.
+TEST(PipelineSimulation, IsFasterThanTheSimulatorOfPrograms) {
+  std::vector<double> forward(8, 1.5);
+  HybridProblem problem = makeChain(forward, 0.25);
+  problem.globalBatch = 64;
+  HybridPlan plan =
+      makeStages(problem, PipelineSchedule::OneForwardOneBackward);
+  SimulationProblem programs =
+      makePrograms(forward, 0.25, problem.globalBatch, plan.schedule);
+  std::string error;
+  double own = 0, general = 0;
+  double ofPlan =
+      measure(200, [&] { own = simulatePipeline(problem, plan).seconds; });
+  double ofPrograms = measure(
+      200, [&] { general = simulate(programs, {}, error).value().seconds; });
+  EXPECT_NEAR(own, general, 1e-9);
+  double ratio = ofPrograms / ofPlan;
+  std::cout << "simulate() takes " << ratio
+            << " times as long as simulatePipeline(), without the making of "
+               "its problem\n";
+  EXPECT_GT(ratio, 3);
 }
 
 TEST(PipelineSimulation, SolvesTheEquationsOfChunks) {
