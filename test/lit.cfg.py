@@ -34,7 +34,9 @@ for variable in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS", "POPLAR_TEST_A
         config.environment[variable] = os.environ[variable]
 config.substitutions.append(("%examples", os.path.join(config.poplar_src_root, "examples")))
 config.substitutions.append(("%scripts", os.path.join(config.poplar_src_root, "scripts")))
-config.substitutions.append(("%goldens", os.path.join(config.test_source_root, "Integration", "goldens")))
+integration = os.path.join(config.test_source_root, "Integration")
+config.substitutions.append(("%goldens", os.path.join(integration, "goldens")))
+config.substitutions.append(("%inputs", os.path.join(integration, "Inputs")))
 config.substitutions.append(("%python", sys.executable))
 
 # Examples are compiled without the sanitizers' flags.

@@ -202,6 +202,36 @@ static void copyCompanions(const std::string &From, const std::string &To) {
   }
 }
 
+/// Notes which way round the tensor of an update is stored, by its shape or,
+/// where that is square, by the model. An Error if it fits neither.
+static void orient(Update &U, const TensorView &View, const std::string &Name,
+                   bool IsInOut) {
+  std::vector<int64_t> Stored = {U.Out, U.In}, Turned = {U.In, U.Out};
+  if (View.Shape != Stored && View.Shape != Turned)
+    fail("'", *View.File, "': tensor '", Name, "' is ",
+         formatShape(View.Shape.data(), View.Shape.size()),
+         ", but its adapter is of ", formatShape(Stored.data(), 2));
+  U.InOut = Stored == Turned ? IsInOut : View.Shape == Turned;
+}
+
+/// Writes a model to the new directory `Out`, with what lies beside the weights
+/// in `Base`. A failure leaves nothing behind.
+static void writeModel(const std::string &Out, const std::string &Base,
+                       const std::vector<TensorSource> &Tensors) {
+  std::error_code Code;
+  std::string Temporary = Out + ".tmp";
+  fs::remove_all(Temporary, Code);
+  createDirectories(Temporary);
+  try {
+    writeSafetensors(Temporary + "/model.safetensors", Tensors);
+    copyCompanions(Base, Temporary);
+    renamePath(Temporary, Out);
+  } catch (const std::exception &E) {
+    fs::remove_all(Temporary, Code);
+    fail("cannot write '", Out, "': ", E.what());
+  }
+}
+
 void poplar::runtime::mergeAdapter(const PoplarProgram &Program,
                                    const std::string &Base,
                                    const std::string &Directory,
@@ -214,7 +244,7 @@ void poplar::runtime::mergeAdapter(const PoplarProgram &Program,
   if (fs::exists(Out, Code))
     fail("'", Out, "' is there already; choose another directory");
   ModelInfo Model(Program);
-  int32_t OfModel = Model.FrozenFormat;
+  int32_t OfModel = Model.frozen_type;
   // PEFT, too, asks the model and not fan_in_fan_out.
   bool IsInOut = Model.Adapter.InOut;
   std::map<std::string, Update> Updates = readUpdates(Directory);
@@ -233,12 +263,7 @@ void poplar::runtime::mergeAdapter(const PoplarProgram &Program,
     TensorSource::Format StoredAs = getFormat(View, Name);
     Formats.insert(View.TypeName);
     if (U) {
-      std::vector<int64_t> Stored = {U->Out, U->In}, Turned = {U->In, U->Out};
-      if (View.Shape != Stored && View.Shape != Turned)
-        fail("'", *View.File, "': tensor '", Name, "' is ",
-             formatShape(View.Shape.data(), View.Shape.size()),
-             ", but its adapter is of ", formatShape(Stored.data(), 2));
-      U->InOut = Stored == Turned ? IsInOut : View.Shape == Turned;
+      orient(*U, View, Name, IsInOut);
       ++Merged;
     }
     int32_t Format = findFormat(Program, OfModel, Name);
@@ -267,17 +292,7 @@ void poplar::runtime::mergeAdapter(const PoplarProgram &Program,
   if (Merged != Updates.size())
     fail("'", Base, "' is another model than the adapter's: of ",
          Updates.size(), " layers with adapters it has ", Merged);
-  std::string Temporary = Out + ".tmp";
-  fs::remove_all(Temporary, Code);
-  createDirectories(Temporary);
-  try {
-    writeSafetensors(Temporary + "/model.safetensors", Tensors);
-    copyCompanions(Base, Temporary);
-    renamePath(Temporary, Out);
-  } catch (const std::exception &E) {
-    fs::remove_all(Temporary, Code);
-    fail("cannot write '", Out, "': ", E.what());
-  }
+  writeModel(Out, Base, Tensors);
   std::string List;
   for (const std::string &Format : Formats)
     List += (List.empty() ? "" : ", ") + Format;

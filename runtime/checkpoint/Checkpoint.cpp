@@ -44,8 +44,8 @@ static void writeText(const std::string &Path, const std::string &Text) {
   File.close();
 }
 
-/// What belongs to the tokenizer, as `poplar build` found it: whoever opens the
-/// checkpoint finds the tokenizer beside the weights.
+/// Copies the tokenizer's files, as `poplar build` found them, so that the
+/// checkpoint has its tokenizer beside the weights.
 static void copyTokenizer(const std::string &Directory) {
   std::error_code None;
   std::string From = getJobDirectory() + "/tokenizer";
@@ -85,8 +85,8 @@ static void writeContents(const Executor &Exec, const TrainingState &State,
   if (Adapter.Rank)
     writeText(Directory + "/" + AdapterConfigName,
               formatAdapterConfig(Adapter, State.Base));
-  writeText(Directory + "/config.json", Exec.model().Config);
-  if (!Exec.model().Tokenizer.empty())
+  writeText(Directory + "/config.json", Exec.model().config);
+  if (*Exec.model().tokenizer)
     copyTokenizer(Directory);
   TrainingState Saved = State;
   Saved.Int8States = Exec.state().hasInt8States();
@@ -275,10 +275,10 @@ static void checkConfig(const Executor &Exec, const std::string &Weights) {
   if (!fs::is_directory(Directory, Code))
     Directory = Directory.parent_path();
   std::string Path = (Directory / "config.json").string();
-  if (Exec.model().ConfigFacts.empty())
+  if (!*Exec.model().config_facts)
     return;
   if (fs::exists(Path, Code))
-    checkModelConfig(Exec.model().ConfigFacts, Path);
+    checkModelConfig(Exec.model().config_facts, Path);
   else if (Exec.state().rank() == 0)
     std::fprintf(Notes,
                  "note: '%s' has no config.json beside it; only names and "

@@ -129,8 +129,8 @@ static TensorView parseEntry(const MappedFile &File, const std::string &Name,
   return View;
 }
 
-/// What the first bytes of a file say that it is, and what to do; empty for
-/// files that are not known.
+/// The kind of a file by its first bytes, and what to do with it; empty for
+/// unknown kinds.
 static std::string recognizeOther(std::string_view Content) {
   static constexpr std::tuple<std::string_view, const char *, const char *>
       Kinds[] = {

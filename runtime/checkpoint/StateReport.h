@@ -13,17 +13,17 @@
 
 namespace poplar::runtime {
 
-/// Where the bytes of a rank's memory are.
+/// The use of the bytes of a rank's memory.
 struct MemoryUse {
   /// State: bytes of the arrays' elements that belong to parameters.
   int64_t Parameters = 0, Gradients = 0, Optimizer = 0;
-  /// What the arrays have between parameters and up to their alignment.
+  /// Gaps between parameters, and up to the alignment of the arrays.
   int64_t Padding = 0;
-  /// Library scratch, and what else is there for a while whatever the batch.
+  /// Library scratch, and transient buffers that do not depend on the batch.
   int64_t Scratch = 0, Transient = 0;
-  /// All that scales with the micro-batch, for the largest one.
+  /// Buffers that scale with the micro-batch, for the largest one.
   int64_t Batch = 0;
-  /// All of the above: what was allocated.
+  /// The sum of the above: the allocated bytes.
   int64_t Peak = 0;
 };
 

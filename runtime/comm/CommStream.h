@@ -24,24 +24,32 @@
 // All ranks start the same collectives in the same order. All calls to the
 // communication library, its start and its end included, come from this thread,
 // but for messages: the rank's own thread starts them itself, and tests them
-// while it waits for one, unless this thread is in the midst of a collective.
-// If this thread did so, it would wake the rank up on the core that they share,
-// and often lose the core to it before it has gone to sleep; it would then get
-// it back, and look at messages again, only when the rank waits again or its
-// slice of some milliseconds ends.
-// Nothing is allocated once the stream runs.
+// while it waits for one, unless this thread is in the midst of a collective
+// (MessageQueue.h). Nothing is allocated once the stream runs.
 //
 // start(), wait(), run() and messages are for one thread: the rank's own.
+//
+// Locking: one mutex guards the ring of operations, the messages (MessageQueue)
+// and the waits of the device (DeviceQueue); CommunicatorSet says who may read
+// the communicators without it. The communication thread holds it neither while
+// it executes an operation (IsExecuting) nor while it asks the device. It alone
+// writes Queued and Completed, with the mutex held, and so reads them without
+// it. It alone writes the statistics of collectives, but for exposed seconds:
+// these and the statistics of messages are written with the mutex held. `Work`
+// wakes the communication thread, `Progress` the rank's.
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef POPLAR_RUNTIME_COMM_COMMSTREAM_H
 #define POPLAR_RUNTIME_COMM_COMMSTREAM_H
 
-#include "comm/Bell.h"
+#include "comm/Collective.h"
+#include "comm/CommStatistics.h"
 #include "comm/Communicator.h"
-#include "comm/IslandLibrary.h"
-#include "comm/Pause.h"
+#include "comm/CommunicatorSet.h"
+#include "comm/DeviceLibraries.h"
+#include "comm/DeviceQueue.h"
+#include "comm/MessageQueue.h"
 #include "comm/Trace.h"
 
 #include <condition_variable>
@@ -52,103 +60,6 @@
 #include <thread>
 
 namespace poplar::runtime::comm {
-
-/// One collective; see Communicator for what each does.
-struct Collective {
-  /// Messages between two ranks are counted as the collectives are.
-  enum Kind : int32_t {
-    AllGather = 0,
-    ReduceScatter = 1,
-    AllReduce = 2,
-    SendMessage = 3,
-    ReceiveMessage = 4,
-    /// An exchange of a device's memory among ranks that share units; see
-    /// useLibraries.
-    Exchange = 5
-  };
-  static constexpr int NumKinds = 6;
-
-  Kind TheKind = AllGather;
-  /// AllGather: the own shard. Otherwise: the whole array, f32.
-  const void *Send = nullptr;
-  /// ReduceScatter: the own shard, f32. Otherwise: the whole array.
-  void *Receive = nullptr;
-  /// Bounds[size + 1], in elements; read until the collective is complete.
-  const int64_t *Bounds = nullptr;
-  Type Wire = Type::F32;
-  /// Types of the memory; AllGather only.
-  Type SendType = Type::F32, ReceiveType = Type::F32;
-  /// ReduceScatter: add to the shard instead of overwriting it.
-  bool Accumulate = false;
-  /// The transfers of an exchange; read until it is complete.
-  const std::vector<IslandLibrary::Transfer> *Transfers = nullptr;
-  /// For reductions: sums that cross between nodes are rounded, and what that
-  /// takes away is kept here (Communicator::Feedback).
-  bool IsLossy = false;
-  float *Residual = nullptr;
-  /// For a device's memory: see Communicator::waitFor.
-  void *After = nullptr;
-  /// What the plan calls it, for reports: a bucket or unit number.
-  int32_t Bucket = -1;
-  /// Among which ranks: all, or those of a subgroup.
-  int32_t Subgroup = -1;
-};
-
-/// all-gather, reduce-scatter, all-reduce
-const char *getName(Collective::Kind K);
-
-/// The libraries of a rank's device. All of them queue on one stream, so that
-/// what they do is in the order in which it was queued.
-struct DeviceLibraries {
-  /// The library of exchanges with ranks that share units; null if there are
-  /// none.
-  std::unique_ptr<IslandLibrary> Exchanges;
-  /// The library of a subgroup's collectives, and whether its ranks always have
-  /// the same types of memory.
-  struct OfSubgroup {
-    int Subgroup;
-    std::unique_ptr<IslandLibrary> Library;
-    bool Uniform;
-  };
-  /// In the same order on any two ranks.
-  std::vector<OfSubgroup> Subgroups;
-};
-
-/// How much communication there was, and how much of it hid behind computation.
-struct CommStatistics {
-  struct PerKind {
-    int64_t Count = 0;
-    /// Sent by this rank, to ranks of its node and of others.
-    int64_t LocalBytes = 0, RemoteBytes = 0;
-    double ThreadSeconds = 0;  // the thread was busy with it
-    double ExposedSeconds = 0; // the caller waited for it
-  };
-  PerKind Kinds[Collective::NumKinds];
-  /// run(): counts, checks, messages; always waited for.
-  int64_t Calls = 0;
-  double CallSeconds = 0;
-  /// What the injected link was occupied by this rank's messages.
-  double LinkSeconds = 0;
-  /// The thread had a core: copied, added, polled.
-  double ProcessorSeconds = 0;
-
-  double getThreadSeconds() const;
-  double getExposedSeconds() const;
-  /// The share of communication that the caller did not wait for, 0 to 1.
-  double getHiddenShare() const;
-};
-
-/// Where a rank's communication is, for a watchdog; read from any thread.
-struct CommStatus {
-  int64_t Started = 0, Completed = 0; // number of collectives
-  int32_t Kind = -1, Bucket = -1;     // of the last one started
-  /// The rank's own thread waits, or its device does.
-  bool Waiting = false;
-  /// The oldest collective that is not complete, if there is one, and for how
-  /// long it has been the oldest.
-  int32_t OldestKind = -1, OldestBucket = -1;
-  double OldestSeconds = 0;
-};
 
 class CommStream {
 public:
@@ -164,11 +75,13 @@ public:
   CommStream(const CommStream &) = delete;
   CommStream &operator=(const CommStream &) = delete;
 
-  int rank() const { return Comm->rank(); }
-  int size() const { return Comm->size(); }
-  const char *getBackend() const { return Comm->getBackend(); }
-  const char *getLibrary() const { return Comm->getLibrary(); }
-  const Topology &getTopology() const { return Comm->getTopology(); }
+  int rank() const { return Ranks.getCurrent().rank(); }
+  int size() const { return Ranks.getCurrent().size(); }
+  const char *getBackend() const { return Ranks.getCurrent().getBackend(); }
+  const char *getLibrary() const { return Ranks.getCurrent().getLibrary(); }
+  const Topology &getTopology() const {
+    return Ranks.getCurrent().getTopology();
+  }
 
   /// Returns at once, unless very many collectives are under way.
   Ticket start(const Collective &C);
@@ -179,7 +92,7 @@ public:
 
   /// Whether collectives of all ranks are ordered by the device, which then has
   /// to be told of every wait. What useLibraries takes always is.
-  bool isOrderedByDevice() const { return Top && Order; }
+  bool isOrderedByDevice() const { return Ranks.hasTop() && Device.getOrder(); }
   /// Numbers of points that belong to the collective that start() takes next,
   /// for Device::recordPoint: that of Collective::After, and that of waits().
   /// Waits until what had them is complete, which bounds how far the device's
@@ -196,7 +109,7 @@ public:
 
   /// A group of some ranks, this one among them, for collectives. All of them
   /// have to call it. An Error, as are messages, after extend().
-  int addSubgroup(const std::vector<int> &Ranks);
+  int addSubgroup(const std::vector<int> &Members);
   /// What nodes are to the lossy sums of all ranks, or of a subgroup; see
   /// Communicator::useSites. Collective among these ranks; once.
   void useSites(int Subgroup, const Topology &Sites);
@@ -210,7 +123,7 @@ public:
   void waitMessage(int Number);
   /// How many of them may be under way at a time: none at first. Collective.
   void reserveMessages(int Count);
-  int getMaxMessages() const { return static_cast<int>(Messages.size()); }
+  int getMaxMessages() const { return Messages.getCapacity(); }
 
   /// Calls `Body(Communicator &)` on the thread, after what was started before,
   /// and returns or throws when it does.
@@ -268,63 +181,33 @@ private:
     void *Context;
   };
   static constexpr size_t Capacity = 1024;
-  /// A collective that is queued on the device.
-  struct Flight {
-    /// Behind it, and where the device waits for it: null if it does not.
-    void *End = nullptr, *Wait = nullptr;
-    /// When the device had its turn, and what else it needed.
-    bool HasBegun = false;
-    Clock::time_point Begin;
-    int64_t LocalBytes = 0, RemoteBytes = 0;
-  };
-  struct Message {
-    enum State { Free, Queued, UnderWay, Done } TheState = Free;
-    bool Sends = false;
-    int Peer = 0, Kind = 0, Number = 0;
-    void *Data = nullptr;
-    int64_t Bytes = 0;
-    Clock::time_point Begin;
-  };
 
   int startMessage(bool Sends, int Peer, int Kind, void *Data, int64_t Bytes);
-  /// Starts and tests messages: on the thread, while it waits for others.
+  /// Starts and tests messages: on the communication thread, while it waits.
   bool advanceMessages();
-  /// With the lock, by which two threads take turns in calling the library.
-  /// They return whether anything has moved.
-  bool startMessages();
-  bool testMessages();
-  bool testMessage(Message &M);
   void pollMessages(std::unique_lock<std::mutex> &Lock);
-  bool looksSoon() const;
   void wake();
   /// On the rank's thread, with the lock: calls `Body`, which calls the
   /// library, unless the thread is in the midst of an operation. What goes
   /// wrong is the stream's failure.
   template <typename Function> void callHere(Function &&Body);
-  void waitHere(std::unique_lock<std::mutex> &Lock, Message &M);
-  void pollHere(std::unique_lock<std::mutex> &Lock, Message &M, Pause &P);
+  void waitHere(std::unique_lock<std::mutex> &Lock, int Number);
   void drain();
-  /// With the lock.
-  void interruptAll();
   void removeTop();
   void call(CallFunction Function, void *Context);
   Ticket enqueue(const Operation &Op);
   void loop(const Factory &Make);
   void serve();
   void execute(const Operation &Op);
-  void executeCollective(const Collective &C);
   bool isQueuedOnDevice(const Operation &Op) const {
-    if (!Order || Op.Function)
-      return false;
-    return Op.C.TheKind == Collective::Exchange ||
-           (Op.C.Subgroup < 0 ? Top != nullptr : isOnDevice(Op.C.Subgroup));
+    return Device.getOrder() && !Op.Function && Ranks.isOnDevice(Op.C);
   }
-  bool isOnDevice(int Subgroup) const {
-    return static_cast<size_t>(Subgroup) < OnDevice.size() &&
-           OnDevice[static_cast<size_t>(Subgroup)];
+  Operation &getOperation(Ticket T) {
+    return Ring[static_cast<size_t>(T) % Capacity];
   }
-  /// The communicator of a collective.
-  Communicator &getRanks(const Collective &C) const;
+  const Operation &getOperation(Ticket T) const {
+    return Ring[static_cast<size_t>(T) % Capacity];
+  }
   void account(const Collective &C, Clock::time_point Begin,
                Clock::time_point End, int64_t LocalBytes, int64_t RemoteBytes);
   /// On the thread: queues a collective on the device; looks whether the oldest
@@ -336,13 +219,7 @@ private:
   void complete();
   void throwFailure() const;
 
-  /// The first one, what extend() put on top of it, and the one in use.
-  std::unique_ptr<Communicator> First, Top;
-  Communicator *Comm = nullptr;
-  std::vector<std::unique_ptr<Communicator>> Subgroups;
-  /// Communicators on top of those, for subgroups whose collectives are of a
-  /// device's memory; null for others.
-  std::vector<std::unique_ptr<Communicator>> OnDevice;
+  CommunicatorSet Ranks;
   std::unique_ptr<Trace> Events;
   CommStatistics Statistics;
 
@@ -360,33 +237,10 @@ private:
   /// Whether the thread executes an operation, in which it calls the library
   /// without the lock.
   bool IsExecuting = false;
-  /// While it sleeps until a message may have moved, and until when.
-  Bell Waker;
-  std::atomic<bool> IsResting{false};
-  Clock::time_point RestsUntil = Clock::time_point::min();
-  /// When a message has moved last, and when the rank will look again, which
-  /// waits for one.
-  Clock::time_point MovedLast = Clock::now(),
-                    PollsHere = Clock::time_point::min();
-  std::vector<Message> Messages;
-  /// Those that are queued, in order.
-  std::vector<int> QueuedMessages;
-  /// Queued or under way; also read without the mutex.
-  std::atomic<int> ActiveMessages{0};
   /// Whether an operation is issued and not queued.
   std::atomic<bool> HasWork{false};
-  /// The library that does exchanges, where there is one.
-  std::unique_ptr<IslandLibrary> Library;
-  std::unique_ptr<DeviceOrder> OrderOfLibraries;
-  /// Null where collectives are complete when they return.
-  DeviceOrder *Order = nullptr;
-  Flight Flights[NumPoints];
-  /// What the device waits for, in the order in which it comes to that, and
-  /// whether it has come to the first.
-  std::vector<Ticket> Waits;
-  bool DeviceWaits = false;
-  /// When the thread looked last, and since when the device waits.
-  Clock::time_point LookedAt, WaitsSince;
+  DeviceQueue Device;
+  MessageQueue Messages{Statistics, Progress};
   std::exception_ptr Failure, CallFailure;
   CommStatus Status;
   std::thread Thread;

@@ -83,8 +83,7 @@ public:
   void abort(const std::string &Message) override { Messages->abort(Message); }
 
 private:
-  /// The most parts of a message between two ranks that are under way at a
-  /// time.
+  /// The most parts of one message in flight.
   static constexpr int MaxParts = 4;
   struct PendingMessage {
     bool IsBusy = false, Sends = false;

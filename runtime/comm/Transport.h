@@ -28,6 +28,10 @@ namespace poplar::runtime::comm {
 
 using Clock = std::chrono::steady_clock;
 
+inline double toSeconds(Clock::duration D) {
+  return std::chrono::duration<double>(D).count();
+}
+
 /// Returns after `Most`, or as soon as one of two descriptors can be read.
 /// Negative ones are none.
 void restOn(Clock::duration Most, int First, int Second);

@@ -47,10 +47,6 @@ static constexpr double CauseSeconds = 1;
 /// of it (WatchdogOptions::StallFactor).
 static constexpr double EndSeconds = 12;
 
-static double toSeconds(Clock::duration D) {
-  return std::chrono::duration<double>(D).count();
-}
-
 /// A time span as people write it.
 static std::string format(double Seconds) {
   char Text[32];

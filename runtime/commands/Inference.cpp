@@ -20,13 +20,13 @@ static size_t getCount(int64_t Number) { return static_cast<size_t>(Number); }
 
 Inference::Inference(Executor &Exec, Group *Ranks, bool UsesCaches)
     : Exec(Exec), Ranks(Ranks), UsesCaches(UsesCaches),
-      Logits(getCount(Exec.model().LogitsColumns)) {
+      Logits(getCount(Exec.model().logits_columns)) {
   if (isDivided())
     findBounds();
 }
 
 void Inference::run(const std::vector<int32_t> &Text) {
-  if (!UsesCaches || Text.size() > getCount(Exec.model().SeqLen))
+  if (!UsesCaches || Text.size() > getCount(Exec.model().seq_len))
     runWhole(Text);
   else
     while (Cached < Text.size())
@@ -37,7 +37,7 @@ void Inference::run(const std::vector<int32_t> &Text) {
 
 void Inference::runWhole(const std::vector<int32_t> &Text) {
   Function = nullptr;
-  Ids.assign(getCount(Exec.model().SeqLen), 0);
+  Ids.assign(getCount(Exec.model().seq_len), 0);
   size_t Count = std::min(Text.size(), Ids.size());
   // What follows the tokens is masked by causality.
   std::copy(Text.end() - static_cast<ptrdiff_t>(Count), Text.end(),
@@ -81,7 +81,7 @@ void Inference::fill(int64_t, char *Slot, bool) {
   CopyIn(Function ? Function->ids : Exec.program().ids, Ids);
   if (Function)
     CopyIn(Function->positions, Positions);
-  else if (Exec.model().Packed)
+  else if (Exec.model().packed)
     CopyIn(Exec.program().positions, Positions);
 }
 
@@ -100,7 +100,7 @@ bool Inference::isDivided() const {
 void Inference::findBounds() {
   std::vector<int64_t> Columns = countLogitColumns(Exec, *Ranks);
   Bounds = {0};
-  All.resize(getCount(Exec.model().VocabSize));
+  All.resize(getCount(Exec.model().vocab_size));
   for (int64_t C : Columns)
-    Bounds.push_back(std::min(Bounds.back() + C, Exec.model().VocabSize));
+    Bounds.push_back(std::min(Bounds.back() + C, Exec.model().vocab_size));
 }

@@ -63,8 +63,8 @@ public:
   explicit RandomSource(const ModelInfo &Model) : Model(Model) {}
   int64_t size() const override { return INT64_MAX; }
   void read(int64_t Index, int32_t *Ids, int32_t *Targets) override {
-    uint64_t Vocabulary = static_cast<uint64_t>(Model.VocabSize);
-    for (int64_t I = 0; I < Model.SeqLen; ++I) {
+    uint64_t Vocabulary = static_cast<uint64_t>(Model.vocab_size);
+    for (int64_t I = 0; I < Model.seq_len; ++I) {
       Ids[I] = static_cast<int32_t>(hashCounters(0, Index, I) % Vocabulary);
       Targets[I] = static_cast<int32_t>(hashCounters(1, Index, I) % Vocabulary);
     }
@@ -342,7 +342,7 @@ void Profiler::measure(int Round, Point &P) {
           ? "again"
           : (std::to_string(Round) + "/" + std::to_string(Rounds)).c_str(),
       static_cast<long long>(P.Batch), Seconds * 1e3, 100 * P.Measured.spread(),
-      static_cast<double>(P.Batch * Exec.model().SeqLen) / Seconds);
+      static_cast<double>(P.Batch * Exec.model().seq_len) / Seconds);
   std::fflush(stdout);
 }
 

@@ -59,12 +59,12 @@ void poplar::runtime::printInfo(const PoplarProgram &Program,
     std::printf("%-18s %15lld%s\n", What, Value, Unit);
   };
   std::printf("%-18s %15s\n%-18s %15s\n%-18s %15s\n", "architecture",
-              Model.Architecture.c_str(), "device type",
-              Model.DeviceType.c_str(), "precision", Model.Precision.c_str());
+              Model.architecture, "device type", Model.DeviceType.c_str(),
+              "precision", Model.Precision.c_str());
   if (hasExpertsInF32(Program, Model))
     std::printf("%-18s %15s\n", "  of experts", "f32");
-  Print("sequence length", Model.SeqLen, "");
-  Print("vocabulary", Model.VocabSize, "");
+  Print("sequence length", Model.seq_len, "");
+  Print("vocabulary", Model.vocab_size, "");
   Print("parameters", Elements, "");
   Print("tensors", Program.num_parameters, "");
   Print("fixed", Program.fixed_bytes, " bytes");
@@ -177,7 +177,7 @@ static void checkTables(const PoplarProgram &Program) {
     const PoplarParameter &P = Program.parameters[I];
     Elements += P.elements;
     const int64_t *Shape = P.slice ? P.slice->shape : P.shape;
-    HasEmbedding |= P.rank == 2 && Shape[0] == Model.VocabSize;
+    HasEmbedding |= P.rank == 2 && Shape[0] == Model.vocab_size;
   }
   int64_t Described = Program.model->num_elements;
   if (Described != Elements)
@@ -185,7 +185,7 @@ static void checkTables(const PoplarProgram &Program) {
          " parameters, but has ", Elements, "; build it again");
   if (!HasEmbedding)
     fail("the program is damaged: it is described as one of a vocabulary of ",
-         Model.VocabSize,
+         Model.vocab_size,
          " tokens, but has no embedding of as many rows; "
          "build it again");
 }

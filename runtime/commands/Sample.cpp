@@ -58,8 +58,8 @@ static Prompt parsePrompt(const Options &O, const ModelInfo &Model,
       fail("the tokenizer makes no tokens of the prompt");
     return {Ids, findEnds(Model)};
   }
-  if (Model.VocabSize != 256 && O.PromptIds.empty() && O.DataFormat != "bytes")
-    fail("the model has a vocabulary of ", Model.VocabSize,
+  if (Model.vocab_size != 256 && O.PromptIds.empty() && O.DataFormat != "bytes")
+    fail("the model has a vocabulary of ", Model.vocab_size,
          ", whose tokens are not bytes, and no tokenizer; name it by "
          "--tokenizer, or give the prompt as --prompt-ids (--data-format bytes "
          "insists on bytes)");
@@ -78,11 +78,11 @@ static Prompt parsePrompt(const Options &O, const ModelInfo &Model,
     Next = Stop;
   }
   if (Ids.empty())
-    Ids.push_back('\n' < Model.VocabSize ? '\n' : 0);
+    Ids.push_back('\n' < Model.vocab_size ? '\n' : 0);
   for (int32_t Id : Ids)
-    if (Id < 0 || Id >= Model.VocabSize)
+    if (Id < 0 || Id >= Model.vocab_size)
       fail("token ", Id, " of the prompt is outside the vocabulary of ",
-           Model.VocabSize);
+           Model.vocab_size);
   return {Ids, {}};
 }
 
@@ -168,12 +168,12 @@ static std::string explainNoCaches(const ModelInfo &Model) {
   return "note: sampling has no KV cache: it is not made for models with "
          "operations that need whole sequences, nor with poplar build "
          "--no-kv-cache; each token takes a pass over " +
-         std::to_string(Model.SeqLen) + " positions\n";
+         std::to_string(Model.seq_len) + " positions\n";
 }
 
 /// Comes amid the text, which is on the same terminal.
 static std::string explainWindow(const ModelInfo &Model) {
-  std::string Length = std::to_string(Model.SeqLen);
+  std::string Length = std::to_string(Model.seq_len);
   return "\nnote: the text is longer than the " + Length +
          " positions of the model: from here on, each token takes a pass over "
          "the last " +
@@ -193,16 +193,16 @@ static void sample(const PoplarProgram &Program, const Options &O,
     Guard.emplace(Ranks->stream());
   }
   const ModelInfo &Model = Exec.model();
-  if (Model.Masked)
+  if (Model.masked)
     fail("sample continues text, but this model is masked: it was trained "
          "to fill gaps");
   TextEncoding Encoding(O, Model);
   auto [Text, Ends] = O.Chat.empty() ? parsePrompt(O, Model, Encoding.get())
                                      : makeChat(O, Model, Encoding);
   for (int32_t Id : Text)
-    if (Id >= Model.VocabSize)
+    if (Id >= Model.vocab_size)
       fail("the prompt has the token ", Id,
-           ", which is outside the model's vocabulary of ", Model.VocabSize);
+           ", which is outside the model's vocabulary of ", Model.vocab_size);
   if (Ranks)
     Ranks->agree({{"--checkpoint", describeCheckpoint(O.Checkpoint)}});
   loadTrained(Exec, O.Checkpoint, O.Init);
@@ -224,9 +224,9 @@ static void sample(const PoplarProgram &Program, const Options &O,
     if (Ranks)
       Ranks->setPhase("sampling", LongPhase);
     if (Rank == 0 && UsesCaches && Fits &&
-        static_cast<int64_t>(Text.size()) > Model.SeqLen)
+        static_cast<int64_t>(Text.size()) > Model.seq_len)
       std::fputs(explainWindow(Model).c_str(), Notes);
-    Fits = static_cast<int64_t>(Text.size()) <= Model.SeqLen;
+    Fits = static_cast<int64_t>(Text.size()) <= Model.seq_len;
     Infer.run(Text);
     if (!O.DumpLogits.empty() && Rank == 0)
       AllLogits.insert(AllLogits.end(), Infer.getLogits().begin(),
@@ -249,8 +249,8 @@ static void sample(const PoplarProgram &Program, const Options &O,
   if (!O.DumpLogits.empty())
     writeSafetensors(O.DumpLogits, {{"logits",
                                      {static_cast<int64_t>(AllLogits.size()) /
-                                          Model.VocabSize,
-                                      Model.VocabSize},
+                                          Model.vocab_size,
+                                      Model.vocab_size},
                                      AllLogits.data()}});
 }
 

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What is used of its interface, declared here as that of the driver is
+// The part of its interface that is used, declared here like the driver's
 // (cuBLAS 13.0, "Using the cuBLASLt API").
 //
 //===----------------------------------------------------------------------===//

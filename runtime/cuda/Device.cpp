@@ -68,7 +68,7 @@ private:
 /// than 4096 bytes are of PTX that older drivers do not know.
 constexpr int32_t MostPointers = 4094;
 
-/// What the device keeps in its own memory, in this order.
+/// The device's own data in its memory, in this order.
 struct Own {
   /// Numbers of updateAdamW, without and with weight decay.
   float Hyper[2][8];
@@ -148,7 +148,7 @@ struct Device::Impl {
   std::unique_ptr<WireKernels> StateKernels;
   /// Events of recordPoint, by number; made when first needed.
   std::vector<Event> Points;
-  /// What Own::Hyper and Own::Factor hold.
+  /// The current values of Own::Hyper and Own::Factor.
   float Hyper[2][8] = {};
   float Factor = 0;
   bool MayOverflow = false;
@@ -163,7 +163,7 @@ Device::Device(const PoplarProgram &Program, int Rank, int) {
 }
 
 Device::~Device() {
-  // What is queued uses what goes now.
+  // Queued work uses the memory that is freed below.
   Driver::get().cuStreamSynchronize(Data->OnGPU.Queue);
   for (Event Point : Data->Points)
     if (Point)

@@ -6,9 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What is used of the driver's interface, declared here so that no toolkit is
-// needed to build (CUDA Driver API Reference Manual 13.0). Where there is one,
-// a unit test compares these declarations with its headers.
+// The part of the driver's interface that is used, declared here so that no
+// toolkit is needed to build (CUDA Driver API Reference Manual 13.0). If there
+// is one, a unit test compares these declarations with its headers.
 //
 //===----------------------------------------------------------------------===//
 
@@ -41,7 +41,7 @@ using Stream = CUstream_st *;
 
 constexpr Result OutOfMemory = 2, InvalidImage = 200, NoBinaryForGPU = 209,
                  UnsupportedPTXVersion = 222;
-/// What cuEventQuery returns before the event.
+/// The result of cuEventQuery before the event.
 constexpr Result NotReady = 600;
 /// CUdevice_attribute.
 constexpr int CapabilityMajor = 75, CapabilityMinor = 76;

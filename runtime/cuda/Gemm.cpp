@@ -203,7 +203,7 @@ Status CublasCache::Impl::choose(const PoplarGemm &Gemm, Prepared &P) {
     return Lt.cublasLtMatmulDescSetAttribute(P.Description, Attribute, &Value,
                                              sizeof(Value));
   };
-  // Where these are is told when the product runs: nothing is read here, but
+  // Addresses are given when the product runs. Nothing is read here, but
   // algorithms may be chosen by alignment.
   const auto Somewhere = static_cast<uint64_t>(Alignment);
   uint32_t Wanted = getEpilogue(Gemm);

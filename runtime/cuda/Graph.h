@@ -15,10 +15,10 @@
 //   from then on  the graphs are started; the function's calls are compared
 //                 with what was captured and otherwise ignored
 //
-// What a graph cannot hold ends one, and the next work begins another: copies
-// from and to the host, waits, and the events by which this stream and that of
-// collectives wait for each other. An event is waited for as it is when the
-// wait is given, and a graph gives all that it holds at once, when it is
+// Work that a graph cannot hold ends it, and the next work begins another:
+// copies from and to the host, waits, and the events by which this stream and
+// that of collectives wait for each other. An event is waited for as it is when
+// the wait is given, and a graph gives all that it holds at once, when it is
 // started: one that recorded "gradients are there" and later waited for "they
 // are reduced" would have to be started before the reduction, which waits for
 // the one, is queued, and after that, to wait for the other. So a function

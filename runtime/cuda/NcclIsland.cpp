@@ -290,7 +290,7 @@ private:
     if (Pieces.empty())
       return;
     call(N.ncclGroupStart(), "start a group");
-    // What belongs to the group is taken at its end.
+    // NCCL reads the calls of a group at its end.
     for (const Piece &P : Pieces)
       if (nccl::Status S = Queue(P); S && S != nccl::InProgress)
         refuse(S, "queue a collective");
@@ -325,7 +325,7 @@ private:
     const char *Last = Comm ? N.ncclGetLastError(Comm) : nullptr;
     std::string Detail = Last && *Last ? std::string(" (") + Last + ")" : "";
     std::string Text = N.ncclGetErrorString(S);
-    // What is under way would wait for ever.
+    // Collectives under way would wait forever.
     if (Comm)
       N.ncclCommAbort(std::exchange(Comm, nullptr));
     fail(

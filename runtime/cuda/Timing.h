@@ -39,7 +39,7 @@ public:
   Timing(const Timing &) = delete;
   Timing &operator=(const Timing &) = delete;
 
-  /// What a call computes and moves.
+  /// FLOPs and bytes of a call.
   struct Cost {
     double Flops = 0, Bytes = 0;
   };

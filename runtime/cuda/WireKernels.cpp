@@ -128,7 +128,7 @@ void WireKernels::dequantize(const void *From, int32_t Quantized, int64_t Rows,
   launch(Dequantize, Arguments, Count, Queue);
 }
 
-/// Behind the values of NF4.
+/// The dynamic maps, which follow the values of NF4.
 static const float *getMaps(const Allocation &Tables) {
   return reinterpret_cast<const float *>(Tables.data()) + NF4Values.size();
 }

@@ -18,8 +18,8 @@
 
 namespace poplar::runtime::cuda {
 
-/// What collectives do to elements, as comm/Wire.h does it on a CPU, to the
-/// bit, and what cuBLASLt may refuse to do after a product. Loaded into the
+/// Conversions and sums of collectives, equal to those of comm/Wire.h on a CPU
+/// to the bit, and the epilogues that cuBLASLt may refuse. Loaded into the
 /// current context from PTX that the runtime contains.
 class WireKernels {
 public:

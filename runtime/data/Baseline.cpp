@@ -17,13 +17,13 @@ using namespace poplar::runtime;
 double poplar::runtime::getBigramLoss(const Corpus &Training, int64_t End,
                                       SampleSource &Validation, int64_t Samples,
                                       const ModelInfo &Model) {
-  if (Model.VocabSize > 4096)
+  if (Model.vocab_size > 4096)
     fail("--bigram-baseline needs a vocabulary of at most 4096 tokens, and "
          "this model's has ",
-         Model.VocabSize);
-  if (Model.Masked)
+         Model.vocab_size);
+  if (Model.masked)
     fail("--bigram-baseline is for causal models; this one is masked");
-  size_t V = static_cast<size_t>(Model.VocabSize);
+  size_t V = static_cast<size_t>(Model.vocab_size);
   std::vector<uint64_t> Pairs(V * V), Firsts(V);
   std::vector<int32_t> Buffer(1 << 16);
   // Consecutive pieces share a token, so that no pair is lost.
@@ -37,7 +37,7 @@ double poplar::runtime::getBigramLoss(const Corpus &Training, int64_t End,
       ++Firsts[First];
     }
   }
-  std::vector<int32_t> Ids(static_cast<size_t>(Model.SeqLen)), Targets(Ids);
+  std::vector<int32_t> Ids(static_cast<size_t>(Model.seq_len)), Targets(Ids);
   double Sum = 0;
   for (int64_t S = 0; S < Samples; ++S) {
     Validation.read(S, Ids.data(), Targets.data());
@@ -48,5 +48,5 @@ double poplar::runtime::getBigramLoss(const Corpus &Training, int64_t End,
                       static_cast<double>(Firsts[First] + V));
     }
   }
-  return Sum / static_cast<double>(Samples * Model.SeqLen);
+  return Sum / static_cast<double>(Samples * Model.seq_len);
 }

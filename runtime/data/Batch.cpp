@@ -16,11 +16,11 @@ using namespace poplar::runtime;
 
 BatchRunner::BatchRunner(Executor &Exec, int64_t MaxSamples, uint64_t Seed)
     : Exec(Exec), Seed(Seed),
-      Ids(static_cast<size_t>(MaxSamples * Exec.model().SeqLen)),
-      TargetIds(Ids.size()), Positions(Exec.model().Packed ? Ids.size() : 0),
+      Ids(static_cast<size_t>(MaxSamples * Exec.model().seq_len)),
+      TargetIds(Ids.size()), Positions(Exec.model().packed ? Ids.size() : 0),
       Keys(static_cast<size_t>(2 * Exec.largestBatch())),
       LossGradients(
-          static_cast<size_t>(Exec.largestBatch() * Exec.model().SeqLen)),
+          static_cast<size_t>(Exec.largestBatch() * Exec.model().seq_len)),
       Losses(LossGradients.size()) {}
 
 int64_t BatchRunner::load(SampleSource &Source, int64_t First,
@@ -32,19 +32,19 @@ int64_t BatchRunner::load(SampleSource &Source, int64_t First,
   // may cut the data into any batches, so there it is the place in the data.
   int64_t FirstPlace = Part.Offset + (Step < 0 ? First : 0);
   for (int64_t B = 0; B < Part.Samples; ++B) {
-    int32_t *SampleIds = Ids.data() + B * Model.SeqLen;
-    int32_t *SampleTargets = TargetIds.data() + B * Model.SeqLen;
+    int32_t *SampleIds = Ids.data() + B * Model.seq_len;
+    int32_t *SampleTargets = TargetIds.data() + B * Model.seq_len;
     Source.read(First + Part.Offset + B, SampleIds, SampleTargets);
-    if (Model.Packed)
-      Source.readPositions(First + Part.Offset + B, Model.SeqLen,
-                           Positions.data() + B * Model.SeqLen);
+    if (Model.packed)
+      Source.readPositions(First + Part.Offset + B, Model.seq_len,
+                           Positions.data() + B * Model.seq_len);
     // Raw samples come with the targets they want.
-    if (Model.Masked && Source.needsMasking())
+    if (Model.masked && Source.needsMasking())
       maskTokens(hashCounters(Seed, static_cast<uint64_t>(Stream::Masking),
                               Step, FirstPlace + B),
                  Model, SampleIds, SampleTargets);
   }
-  return countTargets(TargetIds.data(), Part.Samples * Model.SeqLen);
+  return countTargets(TargetIds.data(), Part.Samples * Model.seq_len);
 }
 
 int64_t BatchRunner::loadBatch(SampleSource &Source, int64_t First,
@@ -113,12 +113,12 @@ void BatchRunner::runAll(Pass P) {
 
 void BatchRunner::fill(int64_t MicroStep, char *Slot, bool HasLoss) {
   const PoplarProgram &Program = Exec.program();
-  int64_t SeqLen = Exec.model().SeqLen;
+  int64_t SeqLen = Exec.model().seq_len;
   int64_t B = Part.size(MicroStep), N = B * SeqLen;
   int64_t First = Part.start(MicroStep);
   Device &Dev = Exec.device();
   Dev.copyIn(Slot + B * Program.ids, Ids.data() + First * SeqLen, N * 4);
-  if (Exec.model().Packed)
+  if (Exec.model().packed)
     Dev.copyIn(Slot + B * Program.positions, Positions.data() + First * SeqLen,
                N * 4);
   if (ThePass == Pass::Infer)
@@ -140,12 +140,12 @@ void BatchRunner::fill(int64_t MicroStep, char *Slot, bool HasLoss) {
 
 void BatchRunner::take(int64_t MicroStep) {
   const PoplarProgram &Program = Exec.program();
-  int64_t SeqLen = Exec.model().SeqLen;
+  int64_t SeqLen = Exec.model().seq_len;
   int64_t B = Part.size(MicroStep), N = B * SeqLen;
   int64_t First = Part.start(MicroStep) * SeqLen;
   if (ThePass == Pass::Infer) {
     Exec.readLogits(Exec.program().logits, B, 0, N,
-                    Logits + First * Exec.model().LogitsColumns);
+                    Logits + First * Exec.model().logits_columns);
     return;
   }
   if (Exec.isFollower())

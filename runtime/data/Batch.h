@@ -60,7 +60,7 @@ public:
 
 private:
   double run(bool Backward, float LossGradient);
-  /// What is done with micro-batches.
+  /// The kind of pass over micro-batches.
   enum class Pass { Train, Evaluate, Infer };
   int64_t count() const override { return Part.Steps; }
   int64_t size(int64_t MicroStep) const override {
@@ -75,7 +75,7 @@ private:
   Share Part;
   int64_t Step = 0;
   std::vector<int32_t> Ids, TargetIds;
-  /// Where documents share samples.
+  /// Positions of tokens in their documents, if documents share samples.
   std::vector<int32_t> Positions;
   /// Values of a micro-step: keys of its samples, gradients and losses of its
   /// tokens.

@@ -248,7 +248,7 @@ RenderedChat ChatFormat::renderOwn(const Messages &All,
 }
 
 namespace {
-/// What a text is made of: words of the template, or a part of a message.
+/// A piece of a text: words of the template, or a part of a message.
 struct TextPart {
   std::string Words;
   size_t Message = 0;
@@ -279,8 +279,8 @@ static std::vector<TextPart> cut(const std::string &Text) {
   return Pieces;
 }
 
-/// What templates make of a content: the whole, or without white space at its
-/// ends.
+/// The forms in which templates write a content: whole, or without white space
+/// at its ends.
 static std::vector<std::string_view> listForms(std::string_view Content) {
   static const std::string NewLine = "\n";
   std::vector<std::string_view> Forms = {Content};
@@ -303,25 +303,45 @@ size_t ChatFormat::findEnd(std::string_view Text) const {
   return 0;
 }
 
+/// How much of `Rest`, the text from a content on, is the content in a form
+/// that the template gave it, so that `Next` follows, and nothing more if the
+/// content is the last. None if it is in no form.
+static std::optional<size_t> findContent(std::string_view Rest,
+                                         std::string_view Content,
+                                         std::string_view Next, bool IsLast) {
+  for (std::string_view Form : listForms(Content)) {
+    std::string_view Behind = Rest.substr(std::min(Form.size(), Rest.size()));
+    if (Rest.substr(0, Form.size()) == Form &&
+        Behind.substr(0, Next.size()) == Next &&
+        (!IsLast || Behind.size() == Next.size()))
+      return Form.size();
+  }
+  return std::nullopt;
+}
+
+/// The messages with a mark for each of their contents.
+static std::vector<ChatMessage> mark(std::vector<ChatMessage> All) {
+  for (size_t I = 0; I < All.size(); ++I) {
+    All[I].Content = makeMark(I, false);
+    if (!All[I].Reasoning.empty())
+      All[I].Reasoning = makeMark(I, true);
+  }
+  return All;
+}
+
 std::vector<std::pair<size_t, size_t>>
 ChatFormat::findAnswers(const Messages &All, const std::string &Text,
                         const std::string &Where) const {
-  Messages Marked = All;
-  for (size_t I = 0; I < All.size(); ++I) {
-    Marked[I].Content = makeMark(I, false);
-    if (!All[I].Reasoning.empty())
-      Marked[I].Reasoning = makeMark(I, true);
-  }
   std::vector<TextPart> Pieces;
   try {
-    Pieces = cut(run(Marked, false).Text);
+    Pieces = cut(run(mark(All), false).Text);
   } catch (const Error &E) {
     fail(Where, ": the chat template in '", Path, "' fails: ", E.what());
   }
   std::vector<std::pair<size_t, size_t>> Counted;
   std::vector<int> Times(All.size());
   size_t At = 0;
-  /// Where an answer begins, if its words have asked for one.
+  /// The begin of an answer, once its generation prompt was found.
   size_t AnswerBegin = Text.npos;
   auto Refuse = [&](const TextPart &P, const std::string &Why,
                     const char *Remedy = "") {
@@ -331,7 +351,7 @@ ChatFormat::findAnswers(const Messages &All, const std::string &Text,
   };
   for (size_t I = 0; I < Pieces.size(); I += 2) {
     const std::string &Words = Pieces[I].Words;
-    // The words were compared with those behind the content before.
+    // Later words were compared when the content before them was found.
     if (I == 0 && Text.compare(0, Words.size(), Words) != 0)
       Refuse(Pieces[std::min<size_t>(1, Pieces.size() - 1)],
              "writes something else because of the content of");
@@ -347,39 +367,31 @@ ChatFormat::findAnswers(const Messages &All, const std::string &Text,
     const std::string &Next = Pieces[I + 2].Words;
     const std::string &Content =
         P.IsReasoning ? Message.Reasoning : Message.Content;
-    bool IsLast = I + 3 == Pieces.size(), IsFound = false;
-    std::string_view Rest = std::string_view(Text).substr(At);
-    for (std::string_view Form : listForms(Content)) {
-      std::string_view Behind = Rest.substr(std::min(Form.size(), Rest.size()));
-      if (Rest.substr(0, Form.size()) != Form ||
-          Behind.substr(0, Next.size()) != Next ||
-          (IsLast && Behind.size() != Next.size()))
-        continue;
-      IsFound = true;
-      bool IsAnswer = Message.Role == "assistant" && !P.IsReasoning;
-      if (!P.IsReasoning && ++Times[P.Message] > 1 && IsAnswer)
-        Refuse(P, "writes more than once the content of");
-      if (Message.Role != "assistant")
-        AnswerBegin = Text.npos;
-      else if (AnswerBegin == Text.npos)
-        AnswerBegin = At;
-      At += Form.size();
-      if (IsAnswer) {
-        size_t End = findEnd(Next);
-        if (!End)
-          Refuse(P, "puts no special token behind the content of");
-        if (Message.Counts)
-          Counted.emplace_back(AnswerBegin, At + End);
-        AnswerBegin = Text.npos;
-      }
-      break;
-    }
+    std::optional<size_t> Size =
+        findContent(std::string_view(Text).substr(At), Content, Next,
+                    /*IsLast=*/I + 3 == Pieces.size());
     bool Thinks = ReadsReasoning && Content.find("</think>") != Content.npos;
-    if (!IsFound)
+    if (!Size)
       Refuse(P, "does more than to write the content of",
              Thinks ? "; give the part up to </think> as reasoning_content of "
                       "the message"
                     : "");
+    bool IsAnswer = Message.Role == "assistant" && !P.IsReasoning;
+    if (!P.IsReasoning && ++Times[P.Message] > 1 && IsAnswer)
+      Refuse(P, "writes more than once the content of");
+    if (Message.Role != "assistant")
+      AnswerBegin = Text.npos;
+    else if (AnswerBegin == Text.npos)
+      AnswerBegin = At;
+    At += *Size;
+    if (!IsAnswer)
+      continue;
+    size_t End = findEnd(Next);
+    if (!End)
+      Refuse(P, "puts no special token behind the content of");
+    if (Message.Counts)
+      Counted.emplace_back(AnswerBegin, At + End);
+    AnswerBegin = Text.npos;
   }
   for (size_t I = 0; I < All.size(); ++I)
     if (!Times[I])

@@ -31,29 +31,29 @@ struct ShippedTemplate {
   jinja::Entries Tokens;
 };
 
-/// What options say about conversations.
+/// Options of conversations.
 struct ChatOptions {
   /// The name of a family, the file of a template, or empty.
   std::string Template;
-  /// What a template takes for the date, as YYYY-MM-DD, or empty.
+  /// The date that a template uses, as YYYY-MM-DD, or empty.
   std::string Date;
 };
 
 /// Writes conversations as the model's own chat template does, if it ships one;
 /// else as the family does of which the tokenizer has the tokens.
 ///
-/// What counts of a text that a template has written: what it marks by
+/// The parts of a text that count are those that the template marks by
 /// {% generation %}. If it marks nothing, the conversation is written again
-/// with a mark in the place of each content, which tells what the template puts
-/// between them:
+/// with a mark in the place of each content, which shows what the template
+/// writes between them:
 ///
 ///     <|im_start|>user\n [1] <|im_end|>\n<|im_start|>assistant\n [2]
 ///     <|im_end|>
 ///
-/// An answer counts from behind the words that ask for one
-/// (add_generation_prompt) up to and with the special token behind it. If the
-/// parts with their contents are not the text, the template does more with a
-/// content than to write it, and the conversation is refused.
+/// An answer counts from the end of the generation prompt
+/// (add_generation_prompt) up to and including the special token after it. If
+/// the parts with their contents do not add up to the text, the template
+/// changes a content, and the conversation is refused.
 class ChatFormat {
 public:
   ChatFormat(const Tokenizer &Tok, const ShippedTemplate &Shipped,
@@ -85,7 +85,7 @@ private:
   const Tokenizer &Tok;
   std::optional<ChatTemplate> Family;
   std::unique_ptr<jinja::Template> Own;
-  /// What asks for an answer.
+  /// The generation prompt.
   std::string AnswerPrompt;
   bool ReadsReasoning = false, HasDate = false;
   std::time_t Date = 0;

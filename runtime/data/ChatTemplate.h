@@ -57,8 +57,8 @@ public:
   const std::string &getName() const { return Name; }
 
 private:
-  /// What stands around what someone says, whose white space may be trimmed,
-  /// and what follows that.
+  /// The text before and after a content, whose white space may be trimmed,
+  /// and the text after the turn.
   struct Turn {
     std::string Before, Behind, After;
     bool Trims = false;
@@ -66,9 +66,9 @@ private:
   /// Families whose turns are alike but for the name of the role.
   struct Roles {
     const char *Name;
-    /// What --chat-template calls it.
+    /// Its name in --chat-template.
     const char *Option;
-    /// The tokens that tell the template.
+    /// The tokens that identify the template.
     const char *Needs[2];
     const char *First, *BeforeRole, *BehindRole, *EndOfTurn, *BehindTurn;
     const char *Assistant;

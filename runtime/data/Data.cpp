@@ -24,11 +24,11 @@ CorpusSource::CorpusSource(const Corpus &Tokens, int64_t Begin, int64_t End,
                            const ModelInfo &Model, uint64_t Seed, bool Shuffle,
                            const char *What)
     : Tokens(Tokens), Model(Model), Begin(Begin),
-      Count((End - Begin - 1) / Model.SeqLen), Seed(Seed), Shuffle(Shuffle),
-      Buffer(static_cast<size_t>(Model.SeqLen + 1)) {
-  if (End - Begin < Model.SeqLen + 1)
+      Count((End - Begin - 1) / Model.seq_len), Seed(Seed), Shuffle(Shuffle),
+      Buffer(static_cast<size_t>(Model.seq_len + 1)) {
+  if (End - Begin < Model.seq_len + 1)
     fail("the ", What, " part of '", Tokens.pattern(), "' has ", End - Begin,
-         " tokens, fewer than one sequence of ", Model.SeqLen,
+         " tokens, fewer than one sequence of ", Model.seq_len,
          " and its last target; give more text, another --val-fraction, or "
          "import the model with a smaller --seq-len");
 }
@@ -40,50 +40,50 @@ int64_t CorpusSource::getPosition(int64_t Index) const {
         hashCounters(Seed, static_cast<uint64_t>(Stream::Shuffle), Epoch);
     Slot = static_cast<int64_t>(Permutation(Count, Key)(Slot));
   }
-  return Begin + Slot * Model.SeqLen;
+  return Begin + Slot * Model.seq_len;
 }
 
 void CorpusSource::read(int64_t Index, int32_t *Ids, int32_t *Targets) {
-  Tokens.read(getPosition(Index), Model.SeqLen + 1, Buffer.data());
-  std::copy_n(Buffer.begin(), Model.SeqLen, Ids);
-  std::copy_n(Buffer.begin() + 1, Model.SeqLen, Targets);
+  Tokens.read(getPosition(Index), Model.seq_len + 1, Buffer.data());
+  std::copy_n(Buffer.begin(), Model.seq_len, Ids);
+  std::copy_n(Buffer.begin() + 1, Model.seq_len, Targets);
 }
 
 RawSource::RawSource(const std::string &Path, const ModelInfo &Model)
-    : File(Path), Model(Model), Rows(Model.Packed ? 3 : 2),
-      Used(Model.VocabSize) {
+    : File(Path), Model(Model), Rows(Model.packed ? 3 : 2),
+      Used(Model.vocab_size) {
   size_t SampleBytes =
-      static_cast<size_t>(Rows * Model.SeqLen) * sizeof(int32_t);
+      static_cast<size_t>(Rows * Model.seq_len) * sizeof(int32_t);
   if (File.size() == 0 || File.size() % SampleBytes != 0)
     fail("'", Path, "' has ", File.size(),
          " bytes, not a positive multiple of the ", SampleBytes,
-         " of one sample (", Model.SeqLen, " ids",
-         Model.Packed ? ", targets and positions)" : " and targets)");
+         " of one sample (", Model.seq_len, " ids",
+         Model.packed ? ", targets and positions)" : " and targets)");
   Count = static_cast<int64_t>(File.size() / SampleBytes);
   check();
 }
 
 void RawSource::check() {
-  auto Length = static_cast<size_t>(Model.SeqLen);
+  auto Length = static_cast<size_t>(Model.seq_len);
   std::vector<int32_t> Ids(Length), Targets(Length), Positions(Length);
   // Every other word of 64 bits is 0 or, of -1, -1. Where the words between are
   // 0, too, the model may have one token.
   bool CanBeWide = true, HasOthers = false;
   for (int64_t Index = 0; Index < Count; ++Index) {
     RawSource::read(Index, Ids.data(), Targets.data());
-    if (Model.Packed)
-      RawSource::readPositions(Index, Model.SeqLen, Positions.data());
+    if (Model.packed)
+      RawSource::readPositions(Index, Model.seq_len, Positions.data());
     for (size_t I = 0; I < Length; ++I) {
       int32_t Id = Ids[I];
-      if (Id < 0 || Id >= Model.VocabSize || Targets[I] < -1 ||
-          Targets[I] >= Model.VocabSize)
+      if (Id < 0 || Id >= Model.vocab_size || Targets[I] < -1 ||
+          Targets[I] >= Model.vocab_size)
         fail("'", File.path(), "': sample ", Index, ", position ", I, ": id ",
              Id, " or target ", Targets[I], " is outside the vocabulary of ",
-             Model.VocabSize,
+             Model.vocab_size,
              Targets[I] == -100 ? "; a target that is not counted is -1 here, "
                                   "and not -100"
                                 : "");
-      if (Model.Packed && Positions[I] != 0 &&
+      if (Model.packed && Positions[I] != 0 &&
           (I == 0 || Positions[I] != Positions[I - 1] + 1))
         fail("'", File.path(), "': sample ", Index, ", token ", I,
              ": its position in its document is ", Positions[I],
@@ -94,7 +94,7 @@ void RawSource::check() {
       HasOthers |= I % 2 == 0 && Id != 0;
     }
   }
-  if (CanBeWide && HasOthers && Model.SeqLen >= 16)
+  if (CanBeWide && HasOthers && Model.seq_len >= 16)
     fail("'", File.path(),
          "' seems to hold integers of 64 bits: every second one of "
          "32 is 0; save them as int32");
@@ -102,13 +102,13 @@ void RawSource::check() {
 
 std::string RawSource::describe() const {
   return "'" + File.path() + "': i32, " + std::to_string(Count) +
-         " samples of " + std::to_string(Model.SeqLen) + " ids and targets, " +
+         " samples of " + std::to_string(Model.seq_len) + " ids and targets, " +
          Used.describe() + ", " + std::to_string(Uncounted) +
          " targets are -1 and not counted";
 }
 
 void RawSource::readRow(int64_t Index, int64_t Row, int32_t *Out) const {
-  size_t Bytes = static_cast<size_t>(Model.SeqLen) * sizeof(int32_t);
+  size_t Bytes = static_cast<size_t>(Model.seq_len) * sizeof(int32_t);
   std::memcpy(Out,
               File.data() +
                   static_cast<size_t>(Index % Count * Rows + Row) * Bytes,
@@ -126,7 +126,7 @@ void RawSource::readPositions(int64_t Index, int64_t, int32_t *Positions) {
 
 void poplar::runtime::maskTokens(uint64_t Key, const ModelInfo &Model,
                                  int32_t *Ids, int32_t *Targets) {
-  for (int64_t I = 0; I < Model.SeqLen; ++I) {
+  for (int64_t I = 0; I < Model.seq_len; ++I) {
     if (toUniform(hashCounters(Key, I, 0)) >= 0.15 ||
         std::binary_search(Model.SpecialTokens.begin(),
                            Model.SpecialTokens.end(), Ids[I])) {
@@ -136,10 +136,10 @@ void poplar::runtime::maskTokens(uint64_t Key, const ModelInfo &Model,
     Targets[I] = Ids[I];
     double Choice = toUniform(hashCounters(Key, I, 1));
     if (Choice < 0.8)
-      Ids[I] = static_cast<int32_t>(Model.MaskToken);
+      Ids[I] = static_cast<int32_t>(Model.mask_token);
     else if (Choice < 0.9)
       Ids[I] = static_cast<int32_t>(hashCounters(Key, I, 2) %
-                                    static_cast<uint64_t>(Model.VocabSize));
+                                    static_cast<uint64_t>(Model.vocab_size));
   }
 }
 

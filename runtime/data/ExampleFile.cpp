@@ -54,9 +54,9 @@ static int32_t findEnd(const ModelInfo &Model) {
   if (Ends.empty())
     return -1;
   int64_t Id = Ends.front();
-  if (Id < 0 || Id >= Model.VocabSize)
+  if (Id < 0 || Id >= Model.vocab_size)
     fail("eos_token_id ", Id, " of the model is outside its vocabulary of ",
-         Model.VocabSize);
+         Model.vocab_size);
   return static_cast<int32_t>(Id);
 }
 
@@ -166,7 +166,7 @@ static void encodeExamples(const MappedFile &Source, const Tokenizer &Tok,
 static MappedFile prepare(const std::string &Path, const TextEncoding &Encoding,
                           const ModelInfo &Model, const ExampleRules &Rules,
                           bool Reports, std::string &Note) {
-  if (Model.Masked)
+  if (Model.masked)
     fail("'", Path, "' has examples with targets, and this model is masked");
   MappedFile Source(Path);
   refuseContainers(Source);
@@ -179,7 +179,7 @@ static MappedFile prepare(const std::string &Path, const TextEncoding &Encoding,
   ExampleEncoder Encoder(*Encoding.get(), EndId, Shipped, Rules);
   // Whatever decides how conversations are written.
   std::string Kind = "examples 6 " + std::to_string(EndId) + " " +
-                     std::to_string(Model.VocabSize) + Ignored + "\n" +
+                     std::to_string(Model.vocab_size) + Ignored + "\n" +
                      Rules.Chat.Template + "\n" + Rules.Chat.Date + "\n" +
                      std::filesystem::path(Shipped.Path).filename().string() +
                      "\n" + Shipped.Source +
@@ -188,7 +188,7 @@ static MappedFile prepare(const std::string &Path, const TextEncoding &Encoding,
   if (std::filesystem::exists(Rules.Chat.Template, Code))
     Kind += MappedFile(Rules.Chat.Template).text();
   return Encoding.keep(Source, Kind, [&](const std::string &Out) {
-    encodeExamples(Source, *Encoding.get(), Encoder, Model.VocabSize, Out,
+    encodeExamples(Source, *Encoding.get(), Encoder, Model.vocab_size, Out,
                    Reports);
   });
 }

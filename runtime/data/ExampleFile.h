@@ -36,7 +36,7 @@ public:
   int64_t tokens() const { return getEnd(Count - 1); }
   int64_t counted() const { return Counted; }
   const std::string &name() const { return Name; }
-  /// What else is to be said, see describeInvalid.
+  /// A note on the file, see describeInvalid.
   const std::string &note() const { return Note; }
   /// Tokens of an example.
   int64_t length(int64_t Example) const {
@@ -58,7 +58,7 @@ private:
   std::string Name, Note;
   MappedFile File;
   int64_t Count = 0, Counted = 0;
-  /// Where the places at which examples end do end, in bytes.
+  /// The end of the table of ends of examples, in bytes.
   size_t EndOfEnds = 0;
 };
 

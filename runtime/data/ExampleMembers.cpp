@@ -96,7 +96,7 @@ static bool isEmpty(const json::Value &Member) {
   }
 }
 
-/// What an object has, or what is there instead of one.
+/// The members of an object, or the kind of another value.
 static std::string listKeys(const json::Value &Object) {
   if (Object.kind() != json::Value::Object)
     return "no object";

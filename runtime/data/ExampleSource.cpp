@@ -22,24 +22,24 @@ ExampleSource::ExampleSource(const ExampleFile &File, int64_t Begin,
     auto I = Split
                  ? static_cast<int64_t>((*Split)(static_cast<uint64_t>(Number)))
                  : Number;
-    Cut += File.length(I) > Model.SeqLen + 1;
+    Cut += File.length(I) > Model.seq_len + 1;
     if (File.hasTargets(I, getPlaces(I)))
       Kept.push_back(I);
   }
   std::sort(Kept.begin(), Kept.end());
   LeftOut = End - Begin - countKept();
-  if (!Model.Packed)
+  if (!Model.packed)
     return;
   std::vector<int32_t> Lengths;
   Lengths.reserve(Kept.size());
   for (int64_t I : Kept)
     Lengths.push_back(static_cast<int32_t>(getPlaces(I)));
-  Packed.emplace(std::move(Lengths), Model.SeqLen);
+  Packed.emplace(std::move(Lengths), Model.seq_len);
 }
 
 /// Places of a sample that others share.
 int64_t ExampleSource::getPlaces(int64_t Example) const {
-  return std::min(File.length(Example) - 1, Model.SeqLen);
+  return std::min(File.length(Example) - 1, Model.seq_len);
 }
 
 /// Finds, for an endless sequence of samples, which of an epoch it is, in the
@@ -68,9 +68,9 @@ void ExampleSource::read(int64_t Index, int32_t *Ids, int32_t *Targets) {
       Used += File.read(getKept(*Each), Packed->length(*Each), Ids + Used,
                         Targets + Used);
   else
-    Used = File.read(getKept(Sample), Model.SeqLen, Ids, Targets);
-  std::fill(Ids + Used, Ids + Model.SeqLen, 0);
-  std::fill(Targets + Used, Targets + Model.SeqLen, -1);
+    Used = File.read(getKept(Sample), Model.seq_len, Ids, Targets);
+  std::fill(Ids + Used, Ids + Model.seq_len, 0);
+  std::fill(Targets + Used, Targets + Model.seq_len, -1);
 }
 
 void ExampleSource::readPositions(int64_t Index, int64_t Length,
@@ -79,7 +79,7 @@ void ExampleSource::readPositions(int64_t Index, int64_t Length,
   for (const int64_t *Each = Packed->begin(Sample); Each != Packed->end(Sample);
        Used += Packed->length(*Each++))
     std::iota(Positions + Used, Positions + Used + Packed->length(*Each), 0);
-  // What is left are documents of one token, which cost the least.
+  // The rest of a sample becomes documents of one token, which cost the least.
   std::fill(Positions + Used, Positions + Length, 0);
 }
 
@@ -89,7 +89,7 @@ std::string ExampleSource::describe() const {
     return ", " + std::to_string(Number) +
            (Number == 1 ? " example is " : " examples are ");
   };
-  std::string Length = std::to_string(Model.SeqLen + 1) + " tokens";
+  std::string Length = std::to_string(Model.seq_len + 1) + " tokens";
   if (Cut)
     Text += Count(Cut) + "longer than " + Length + " and cut";
   if (LeftOut)
@@ -99,8 +99,8 @@ std::string ExampleSource::describe() const {
   char Filled[32];
   std::snprintf(Filled, sizeof Filled, "%.1f %%",
                 100.0 * static_cast<double>(Packed->filled()) /
-                    static_cast<double>(Packed->size() * Model.SeqLen));
+                    static_cast<double>(Packed->size() * Model.seq_len));
   return Text + ", packed " + std::to_string(countKept()) + " examples into " +
          std::to_string(Packed->size()) + " samples of " +
-         std::to_string(Model.SeqLen) + " tokens: " + Filled + " filled";
+         std::to_string(Model.seq_len) + " tokens: " + Filled + " filled";
 }

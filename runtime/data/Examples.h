@@ -22,7 +22,7 @@ struct Example {
   bool StartsTwice = false;
 };
 
-/// What options say about examples.
+/// Options of examples.
 struct ExampleRules {
   /// See ExampleMembers.
   std::vector<std::string> IgnoredMembers;
@@ -64,10 +64,10 @@ private:
   ShippedTemplate Shipped;
   ExampleMembers Members;
   ChatOptions Asked;
-  /// Once a conversation has been met.
+  /// Made when the first conversation is read.
   std::unique_ptr<ChatFormat> Chat;
   int32_t EndId;
-  /// What the tokenizer puts before a text.
+  /// The tokens that the tokenizer puts before a text.
   std::vector<int32_t> Before;
 };
 

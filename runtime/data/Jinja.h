@@ -36,7 +36,7 @@ public:
     std::string Text;
     /// Whether the text depends on the time.
     bool IsDated = false;
-    /// Where {% generation %} says that the model is to write.
+    /// The ranges inside {% generation %} blocks.
     std::vector<std::pair<size_t, size_t>> Generated;
   };
   /// Throws an Error with the line at which it fails, also if the template

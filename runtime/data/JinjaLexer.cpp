@@ -100,7 +100,7 @@ private:
   static bool isSpace(char C) {
     return std::isspace(static_cast<unsigned char>(C));
   }
-  /// Behind a tag, which has the mark `Mark` at its end.
+  /// Skips white space after a tag that ends with the mark `Mark`.
   void trimBehind(char Mark, bool IsBlock) {
     size_t End = Pos;
     if (Mark == '-')

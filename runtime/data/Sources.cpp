@@ -72,8 +72,8 @@ static DataFile openFile(const std::string &Path, const Options &O,
   if (!parseTokenFormat(O.DataFormat, Format))
     fail("unknown --data-format '", O.DataFormat, "'; there are ",
          listTokenFormats(), ", jsonl");
-  File.Tokens = std::make_unique<Corpus>(Path, Format, Model.VocabSize, Reports,
-                                         &Encoding);
+  File.Tokens = std::make_unique<Corpus>(Path, Format, Model.vocab_size,
+                                         Reports, &Encoding);
   return File;
 }
 
@@ -98,7 +98,7 @@ openPart(const DataFile &File, int64_t Begin, int64_t End,
     fail("'", File.Examples->name(),
          "': no token counts in the loss, because what counts lies beyond the "
          "sequence length of ",
-         Model.SeqLen, "; import the model with a larger --seq-len");
+         Model.seq_len, "; import the model with a larger --seq-len");
   if (Note)
     *Note += Source->describe();
   return Source;
@@ -185,7 +185,7 @@ void Sources::openValidation(const Options &O, const ModelInfo &Model) {
                    "one (--val-fraction, --val-data)";
       continue;
     }
-    if (File.Tokens && Rest < Model.SeqLen + 1) {
+    if (File.Tokens && Rest < Model.seq_len + 1) {
       File.Note += "\nno validation: the last " + std::to_string(Rest) +
                    " tokens of the data are fewer than one sequence";
       continue;

@@ -19,13 +19,13 @@ namespace poplar::runtime {
 struct DataFile {
   std::unique_ptr<Corpus> Tokens;
   std::unique_ptr<ExampleFile> Examples;
-  /// What of it is trained on: the first ones, in the order of the file or in
-  /// one that the seed decides.
+  /// The number of training samples: the first ones, in the order of the file
+  /// or in one that the seed decides.
   int64_t TrainEnd = 0;
   bool IsSplitAtRandom = false;
-  /// Among the --data; 0 if it was not given.
+  /// The weight of this file; 0 if it was not given.
   double Weight = 0;
-  /// For describe(): what else is to be said.
+  /// A note that describe() adds.
   std::string Note;
 
   int64_t size() const { return Tokens ? Tokens->size() : Examples->size(); }
@@ -49,8 +49,8 @@ private:
   void openValidation(const Options &O, const ModelInfo &Model);
 };
 
-/// What each file of data holds, by the option that names it; see Fingerprint,
-/// which reads up to `Compared` bytes of each.
+/// Descriptions of the contents of each data file, by the option that names it;
+/// see Fingerprint, which reads up to `Compared` bytes of each.
 std::vector<std::pair<std::string, std::string>>
 describeFiles(const Options &O, const Sources &Data, int64_t Compared,
               const Fingerprint::Report &OnProgress = nullptr);

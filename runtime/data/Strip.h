@@ -19,7 +19,7 @@ namespace poplar::runtime {
 std::string_view strip(std::string_view Text, bool AtBegin = true,
                        bool AtEnd = true, const std::string *Chars = nullptr);
 
-/// Where the first white space of `Text` is, or its size.
+/// The position of the first white space in `Text`, or the size of `Text`.
 size_t findSpace(std::string_view Text);
 
 } // namespace poplar::runtime

@@ -38,7 +38,7 @@ static constexpr size_t PartBytes = size_t(1) << 20;
 static constexpr uint64_t FormatVersion = 2;
 
 std::vector<int64_t> poplar::runtime::findEnds(const ModelInfo &Model) {
-  json::Value Config = json::parse(Model.Config, "config.json of the model");
+  json::Value Config = json::parse(Model.config, "config.json of the model");
   std::vector<int64_t> Ids;
   auto Add = [&](const json::Value &Value) {
     int64_t Id = 0;
@@ -56,13 +56,13 @@ std::vector<int64_t> poplar::runtime::findEnds(const ModelInfo &Model) {
 
 TextEncoding::TextEncoding(const Options &O, const ModelInfo &Model) {
   Path = O.Tokenizer;
-  if (Path.empty() && !Model.Tokenizer.empty())
-    Path = getJobDirectory() + "/tokenizer/" + Model.Tokenizer;
+  if (Path.empty() && *Model.tokenizer)
+    Path = getJobDirectory() + "/tokenizer/" + Model.tokenizer;
   if (Path.empty())
     return;
   MappedFile File(Path);
   Hash = hashBytes(File.text());
-  if (O.Tokenizer.empty() && comm::toHex(Hash) != Model.TokenizerHash)
+  if (O.Tokenizer.empty() && comm::toHex(Hash) != Model.tokenizer_hash)
     fail("'", Path,
          "' is not the tokenizer that the program was built with; build it "
          "again, or name the tokenizer by --tokenizer");
@@ -74,7 +74,7 @@ TextEncoding::TextEncoding(const Options &O, const ModelInfo &Model) {
     }
   // Ids outside the vocabulary, which some tokenizers have, are refused where
   // they are met.
-  Width = std::max(Model.VocabSize, Tok->size()) <= 1 << 16 ? 2 : 4;
+  Width = std::max(Model.vocab_size, Tok->size()) <= 1 << 16 ? 2 : 4;
 }
 
 static std::string getCacheDirectory() {
@@ -122,7 +122,7 @@ MappedFile TextEncoding::prepare(const MappedFile &Text, bool Reports) const {
   });
 }
 
-/// What the file BASE.sum says of BASE.ids.
+/// The content of the file BASE.sum, which describes BASE.ids.
 static std::string describeContent(const MappedFile &File) {
   return std::to_string(File.size()) + " bytes, hash " +
          comm::toHex(hashBytes(File.text())) + "\n";

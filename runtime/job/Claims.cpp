@@ -21,17 +21,17 @@ std::string poplar::runtime::getRuntimeVersion() {
   return POPLAR_VERSION " (sources " POPLAR_RUNTIME_SOURCES ")";
 }
 
-/// What the programs of all device types have alike.
+/// Properties of the model, which all device types must share.
 static std::string describeModel(const PoplarProgram &Program) {
   ModelInfo Model(Program);
   Fingerprint Print(INT64_MAX);
   for (const std::string &Text :
-       {Model.Architecture, Model.Config, std::to_string(Model.Masked),
-        std::to_string(Model.MaskToken)})
+       {std::string(Model.architecture), std::string(Model.config),
+        std::to_string(Model.masked), std::to_string(Model.mask_token)})
     Print.add(Text);
-  return Model.Architecture + " of vocabulary " +
-         std::to_string(Model.VocabSize) + " and sequences of " +
-         std::to_string(Model.SeqLen) + ", " + Print.describe();
+  return std::string(Model.architecture) + " of vocabulary " +
+         std::to_string(Model.vocab_size) + " and sequences of " +
+         std::to_string(Model.seq_len) + ", " + Print.describe();
 }
 
 /// Libraries whose versions are told, and are no reason to end the job: sums
@@ -68,7 +68,7 @@ std::vector<Claim> poplar::runtime::claimOptions(const PoplarProgram &Program,
     std::string Name = "--" + Option.Name;
     if (Option.Rule == Agreement::Same)
       Claims.push_back({Name, Option.Value});
-    // What files hold is compared when they are read, but for small ones.
+    // Contents of files are compared when they are read, but for small files.
     else if (Option.Rule == Agreement::Contents && Option.Name != "ranks" &&
              Option.Name != "tokenizer")
       Claims.push_back({Name, Option.Value == "none" ? "none" : "a path"});

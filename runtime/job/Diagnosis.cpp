@@ -106,7 +106,7 @@ private:
     return Text.str();
   }
 
-  /// What ranks need of the same memory, together.
+  /// The memory that ranks need in total, where they share it.
   void checkMemory() {
     for (const auto &[Memory, Ranks] : group("memory")) {
       double Needed = 0, Free = 0;

@@ -6,12 +6,12 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What is known of a rank before it allocates anything. The keys:
+// Facts of a rank that are known before it allocates anything. The keys:
 //
-//   host, type       its host, and the device type that it runs the program of
-//   memory           whose memory it will use: the host, or a GPU of it
-//   needed, free     bytes of that: the plan's peak, and what there is
-//   device           what computes, in words
+//   host, type       its host, and the device type of its program
+//   memory           whose memory it will use: the host's, or a GPU's
+//   needed, free     bytes of that memory: the plan's peak, and what is free
+//   device           a description of the device
 //   missing          instructions that the program uses and the CPU has not
 //   chip, gpu_chip   what the program is compiled for, and what the GPU is
 //   gpu              the GPU's address on its bus

@@ -19,9 +19,9 @@
 using namespace poplar::runtime;
 namespace fs = std::filesystem;
 
-/// What is hashed at once: whoever waits is told of the progress in between.
+/// Bytes that are hashed between two reports of progress, and in one block.
 static constexpr size_t PieceBytes = 32 << 20, BlockBytes = 64 << 10;
-/// Bytes that are hashed of each file of a checkpoint.
+/// Bytes hashed per checkpoint file.
 static constexpr int64_t CheckpointBytes = 64 << 20;
 
 void Fingerprint::hash(const char *Data, size_t Size) {

@@ -86,7 +86,7 @@ private:
   struct Scope {
     int Subgroup = -1, Rank = 0, Size = 0;
     std::vector<int64_t> Bounds;
-    /// Where the ranks reach its memory by a library of their own.
+    /// The device whose memory a library of these ranks reaches, if one does.
     Device *OnDevice = nullptr;
   };
 
@@ -120,10 +120,10 @@ private:
   /// Null where communicators reach the device's memory as soon as they are
   /// asked to.
   Device *TheDevice = nullptr;
-  /// Where they do not reach it.
+  /// Staging through the host's memory, where they do not reach the device's.
   std::optional<Staging> Staged;
-  /// Whose memory a library exchanges with ranks that share units, if one does;
-  /// and of such exchanges under way, by their points, what goes where.
+  /// The device whose memory a library exchanges with ranks that share units,
+  /// if one does; and the transfers of such exchanges, by their points.
   Device *ExchangeDevice = nullptr;
   std::vector<std::vector<comm::IslandLibrary::Transfer>> Transfers;
 };

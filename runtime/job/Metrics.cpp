@@ -27,11 +27,11 @@ static constexpr char Header[] = "step,loss,val_loss,lr,grad_norm,tokens_per_s,"
                                  "seconds,tokens,epoch\n";
 
 namespace {
-/// A column behind the step.
+/// A column after the step.
 struct Column {
   double Metrics::*Value;
   const char *Format;
-  /// Where nothing is measured the cell is empty, or the column is not there.
+  /// Without a measurement the cell is empty, or the column is missing.
   bool MayLack;
 };
 } // namespace
@@ -133,7 +133,7 @@ void MetricsFile::flush() {
 
 void MetricsFile::sync() {
   flush();
-  // Pipes and the like cannot be.
+  // Pipes cannot be synced.
   if (fsync(fileno(File)) != 0 && errno != EINVAL)
     fail("cannot write '", Path, "': ", std::strerror(errno));
 }

@@ -17,18 +17,18 @@
 
 namespace poplar::runtime {
 
-/// What no count of steps, samples or tokens that an option gives may exceed.
+/// The largest count of steps, samples or tokens that an option may give.
 constexpr int64_t LargestCount = 1000000000;
 /// A loss scale is saved as an integer.
 constexpr double LargestLossScale = 0x1p62;
 
-/// What the ranks of a job must have alike of an option.
+/// How far the ranks of a job must agree on an option.
 enum class Agreement {
-  /// The value.
+  /// All have the same value.
   Same,
-  /// What the files hold that it names; their paths may differ.
+  /// The files that it names have the same contents; their paths may differ.
   Contents,
-  /// Nothing: it concerns the rank's machine alone.
+  /// Not at all: it concerns the rank's machine alone.
   PerRank
 };
 
@@ -87,7 +87,7 @@ struct Options {
   // Profiling. Memory of 0 is unlimited.
   int64_t Rank = 0, MaxBatch = 64, Memory = 0;
   bool UntilLevel = false, Loaded = false;
-  // What a profile has measured, to go on from, and of what that is.
+  // The file of measurements to continue from, and what they measure.
   std::string Journal, Identity;
 
   /// Whether one batch is to be looked at, and nothing trained.

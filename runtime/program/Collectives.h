@@ -71,7 +71,7 @@ public:
   virtual void gather(const float *Shard, float *Full,
                       const int64_t *Bounds) = 0;
 
-  /// What the rank does from now on, a literal, and the seconds it should take
+  /// Names the phase that begins, by a literal, and the expected seconds
   /// between two signs of progress. A rank that takes much longer ends the job.
   virtual void setPhase(const char *Name, double Seconds) = 0;
   virtual void progress() = 0;

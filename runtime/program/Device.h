@@ -32,8 +32,8 @@ namespace poplar::runtime {
 
 class Device {
 public:
-  /// What `Rank` runs `Program` on, with `Threads` threads of the host. Throws
-  /// an Error with the remedy where that is not here.
+  /// The device on which `Rank` runs `Program`, with `Threads` threads of the
+  /// host. Throws an Error with the remedy if there is no such device.
   Device(const PoplarProgram &Program, int Rank, int Threads);
   ~Device();
 
@@ -41,20 +41,20 @@ public:
   bool sharesMemory() const;
   /// Zeroed memory that lives as long as the device.
   char *allocate(int64_t Bytes);
-  /// Memory that it has taken for itself, beside what was allocated.
+  /// Bytes that the device uses itself, besides those that were allocated.
   int64_t getOwnBytes() const;
 
-  /// What was allocated: addresses and bytes.
+  /// Addresses and sizes of the allocated memory.
   std::vector<std::pair<void *, int64_t>> getMemory() const;
 
-  /// From the host's memory, which is free again on return.
+  /// Copies from the host's memory, which may be reused on return.
   void copyIn(void *To, const void *From, int64_t Bytes);
-  /// To the host's memory; waits.
+  /// Copies to the host's memory, and waits for the copy.
   void copyOut(void *To, const void *From, int64_t Bytes);
-  /// Between two places of its own memory that do not overlap.
+  /// Copies between two ranges of the device's memory that do not overlap.
   void copy(void *To, const void *From, int64_t Bytes);
   void zero(void *Memory, int64_t Bytes);
-  /// NaN in all formats.
+  /// Fills with NaN, in all formats.
   void poison(void *Memory, int64_t Bytes);
   /// Waits until everything is done.
   void synchronize();
@@ -62,14 +62,14 @@ public:
   /// memory to wait for (comm::Collective::After); null where nothing returns
   /// before it is done. `Number` may be given again once nobody waits any more.
   void *recordPoint(int64_t Number);
-  /// What is given from now on waits for a point of a communicator's
+  /// Lets all later work wait for a point of a communicator
   /// (comm::DeviceOrder); the host goes on.
   void waitFor(void *Point);
 
-  /// Makes ready to run `Gemm` for `Batch`; does nothing if it is. Throws an
-  /// Error if the device cannot.
+  /// Prepares `Gemm` for `Batch`, unless it is prepared. Throws an Error if the
+  /// device cannot run it.
   void prepareGemm(const PoplarGemm &Gemm, int64_t Batch);
-  /// Bytes of scratch that what is prepared needs, whatever it gets...
+  /// Bytes of scratch that the prepared products need...
   int64_t getScratchBytes() const;
   /// ...and the scratch it gets, of at least as many.
   void setScratch(void *Memory, int64_t Bytes);

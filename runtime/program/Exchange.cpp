@@ -21,7 +21,7 @@ struct Range {
   int64_t Bytes;
 };
 
-/// What a rank gives to each of those that share its units, and gets from them.
+/// What a rank sends to each rank that shares its units, and receives from it.
 class Exchange {
 public:
   Exchange(const Executor &Exec, const PoplarExchange &What,
@@ -88,7 +88,7 @@ private:
     }
   }
 
-  /// Behind those of a pipeline's messages.
+  /// The kind of exchanges: the first after those of a pipeline's messages.
   int getKind() const {
     const PoplarPipeline *Stage = Exec.program().pipeline;
     return 2 * static_cast<int>(Stage ? Stage->num_chunks : 1);
@@ -154,9 +154,9 @@ void Executor::startExchange(const PoplarExchange &What, void *const *Buffers,
   E.start(Round, *Free);
 }
 
-/// What a rank sends is complete when another has come to take it, which may
-/// compute. So a piece is waited for until it is received, and only the last
-/// one until all of them are sent.
+/// A send is complete when its receiver takes the message, and the receiver may
+/// be computing. So each piece is waited for until it is received, and only the
+/// last one until all pieces are sent.
 void Executor::waitExchange(const PoplarExchange &What, int64_t Round,
                             int64_t Piece) {
   bool IsFound = false, IsLast = true;

@@ -77,8 +77,8 @@ Executor::Executor(const PoplarProgram &Program,
 
 void Executor::readLogits(int64_t Offset, int64_t B, int64_t First,
                           int64_t Count, float *Out) const {
-  First *= Model.LogitsColumns;
-  Count *= Model.LogitsColumns;
+  First *= Model.logits_columns;
+  Count *= Model.logits_columns;
   auto Type = static_cast<comm::Type>(Program.logits_type);
   const char *From = sized<char>(Offset, B) + First * comm::getBytes(Type);
   std::vector<char> Copy;

@@ -103,12 +103,12 @@ public:
   void dispatch(PoplarKernel Kernel, void *const *Args, int64_t Batch,
                 int64_t Extent, int64_t Grain);
 
-  /// Who does the rest of generated code's bidding: poplar_rt_norm and
-  /// poplar_rt_adamw, poplar_rt_start and poplar_rt_wait. Set before either is
-  /// called; collectives are null where the rank is alone.
+  /// The implementations of poplar_rt_norm and poplar_rt_adamw, and of
+  /// poplar_rt_start and poplar_rt_wait. Set before either is called;
+  /// collectives are null where the rank is alone.
   Optimizer *optimizer = nullptr;
   Collectives *collectives = nullptr;
-  /// Where products of the next micro-step are noted, if anywhere.
+  /// The record of the products of the next micro-step, if they are recorded.
   ProductTrace *products = nullptr;
 
 private:

@@ -19,8 +19,8 @@
 using namespace poplar::runtime;
 
 namespace {
-/// What fills elements of a tensor with random numbers, `First` of which is
-/// even.
+/// Fills elements of a tensor with random numbers, from the even number `First`
+/// on.
 using RandomFill = void(float *Out, int64_t First, int64_t Count, uint64_t Key,
                         float StdDev);
 struct RandomArgs {
@@ -57,7 +57,7 @@ static void fillRun(int Threads, RandomFill *Fill, uint64_t Key, float StdDev,
   dispatchRanges(Threads, randomKernel, Args, Count, Count, RandomGrain);
 }
 
-/// What a rank on a GPU computes with is one thread; its host's cores are idle
+/// A rank on a GPU computes with one thread, but the cores of its host are idle
 /// until training begins.
 static int countInitThreads(Executor &Exec) {
   const PoplarProgram &Program = Exec.program();

@@ -18,11 +18,11 @@
 
 namespace poplar::runtime {
 
-/// What `Rank` says of its device before islands are made.
+/// The description of a rank's device from which islands are formed.
 comm::IslandOffer offerIsland(const PoplarProgram &Program, int Rank);
 
-/// How it joins one, for collectives of the memory that `D` has allocated.
-/// `Interrupted` ends the wait for ranks that do not come.
+/// The function by which a rank joins an island, for collectives of the memory
+/// that `D` has allocated. `Interrupted` ends the wait for missing ranks.
 comm::IslandMaker getIslandMaker(Device &D, const PoplarProgram &Program,
                                  int Rank,
                                  const std::atomic<bool> &Interrupted);

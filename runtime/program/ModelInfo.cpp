@@ -25,46 +25,31 @@ AdapterInfo::AdapterInfo(const PoplarModel &Model)
   }
 }
 
-/// The tables of a program of another version lie elsewhere.
-static void checkVersion(const PoplarProgram &Program) {
+/// The model of a program. The tables of a program of another version lie
+/// elsewhere.
+static const PoplarModel &getModel(const PoplarProgram &Program) {
   if (Program.magic != POPLAR_ABI_MAGIC ||
       Program.version != POPLAR_ABI_VERSION)
     fail("the program was compiled for another runtime (ABI version ",
          Program.version, ", this runtime's is ", POPLAR_ABI_VERSION,
          "); build it again");
+  return *Program.model;
 }
 
-ModelInfo::ModelInfo(const PoplarProgram &Program) {
-  checkVersion(Program);
-  const PoplarModel &Model = *Program.model;
-  Architecture = Model.architecture;
-  Config = Model.config;
-  ConfigFacts = Model.config_facts;
-  Precision = Program.precision;
-  DeviceType = Program.device_type;
-  Scaled = Model.scaled;
-  Tokenizer = Model.tokenizer;
-  TokenizerHash = Model.tokenizer_hash;
-  WeightsPath = Model.weights_path;
-  Masked = Model.masked;
-  Packed = Model.packed;
-  VocabSize = Model.vocab_size;
-  SeqLen = Model.seq_len;
-  LogitsColumns = Model.logits_columns;
-  Adapter = AdapterInfo(Model);
-  FrozenFormat = Model.frozen_type;
-  if (VocabSize < 1 || SeqLen < 1)
+ModelInfo::ModelInfo(const PoplarProgram &Program)
+    : PoplarModel(getModel(Program)), Precision(Program.precision),
+      DeviceType(Program.device_type), Adapter(*this) {
+  if (vocab_size < 1 || seq_len < 1)
     fail("the program is damaged: it has no vocabulary or no tokens in a "
          "sample; build it again");
-  if (!Masked)
+  if (!masked)
     return;
-  MaskToken = Model.mask_token;
-  SpecialTokens = {MaskToken};
-  SpecialTokens.insert(SpecialTokens.end(), Model.special_tokens,
-                       Model.special_tokens + Model.num_special_tokens);
+  SpecialTokens = {mask_token};
+  SpecialTokens.insert(SpecialTokens.end(), special_tokens,
+                       special_tokens + num_special_tokens);
   for (int64_t Id : SpecialTokens)
-    if (Id < 0 || Id >= VocabSize)
+    if (Id < 0 || Id >= vocab_size)
       fail("the program is damaged: special token ", Id,
-           " is outside the vocabulary of ", VocabSize, "; build it again");
+           " is outside the vocabulary of ", vocab_size, "; build it again");
   std::sort(SpecialTokens.begin(), SpecialTokens.end());
 }

@@ -34,36 +34,18 @@ struct AdapterInfo {
   explicit AdapterInfo(const PoplarModel &Model);
 };
 
-/// What a program says about its model.
-struct ModelInfo {
+/// What a program says about its model: the fields of PoplarModel (ABI.def),
+/// and what follows from them.
+struct ModelInfo : PoplarModel {
+  /// Throws if the program is of another version, or damaged.
   explicit ModelInfo(const PoplarProgram &Program);
 
-  std::string Architecture, Config, Precision, DeviceType;
-  /// What decides the function, for checkModelConfig; empty if unknown.
-  std::string ConfigFacts;
-  bool Masked = false;
-  /// Documents share samples.
-  bool Packed = false;
-  /// Gradients carry a loss scale: the program, or another stage of its
-  /// pipeline, keeps them in f16.
-  bool Scaled = false;
-  int64_t VocabSize = 0, SeqLen = 0;
-  /// Columns of the logits that the program computes: fewer than the vocabulary
-  /// where ranks share units, each of which has a part, in the order of
-  /// positions.
-  int64_t LogitsColumns = 0;
-  /// The name of the tokenizer's file in the job, and a hash of its content;
-  /// empty without one.
-  std::string Tokenizer, TokenizerHash;
-  /// In a masked model: the token that replaces others, and those that are
-  /// never replaced, ascending.
-  int64_t MaskToken = 0;
+  /// The number format and the device type of the program.
+  std::string Precision, DeviceType;
+  /// In a masked model: the tokens that are never replaced, mask_token among
+  /// them, ascending.
   std::vector<int64_t> SpecialTokens;
   AdapterInfo Adapter;
-  /// Where weights lay when the model was imported; empty if there were none.
-  std::string WeightsPath;
-  /// PoplarType of frozen weights that are quantised; 0 without any.
-  int32_t FrozenFormat = 0;
 };
 
 } // namespace poplar::runtime

@@ -6,9 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A rank of a stage runs the turns of its program in the order of the plan.
-// What it receives is asked for as soon as there is memory for it, what it
-// sends leaves while it computes.
+// A rank of a pipeline stage runs the turns of its program in the order of the
+// plan. It posts a receive as soon as there is memory for the message, and its
+// sends leave while it computes.
 //
 //===----------------------------------------------------------------------===//
 
@@ -56,19 +56,19 @@ public:
   /// Through PoplarProgram's decode, or prefill of a prompt.
   void decode(MicroBatches &Work, bool IsPrompt);
 
-  // What a turn calls.
+  // Functions that a turn calls.
 
   void send(int64_t Kind);
   void receive(int64_t Kind);
 
 private:
-  /// Buffers that micro-batches use one after the other; of messages, with the
-  /// one under way from or to each (-1: none).
+  /// Buffers that micro-batches use one after the other. Buffers of messages
+  /// also have the message under way from or to each (-1: none).
   struct Ring {
     char *Base = nullptr;
     int64_t Count = 0, Stride = 0, Bytes = 0;
-    /// Who sends or receives which rows of messages, of which a sample has
-    /// `Rows`, and as what (see Collectives).
+    /// The ranks that send or receive rows of messages, the rows per sample,
+    /// and the kind of the messages (see Collectives).
     const PoplarLink *Links = nullptr;
     int64_t NumLinks = 0, Rows = 1;
     int Kind = -1;
@@ -81,8 +81,8 @@ private:
       return Messages[static_cast<std::size_t>(Number % Count * NumLinks +
                                                Link)];
     }
-    /// Where the part of a message of `Samples` that goes over a link begins:
-    /// with `Tokens` of a sample all of them, with 0 those of the link.
+    /// Begin of the part of a message of `Samples` that goes over a link: with
+    /// `Tokens` of a sample all of them, with 0 those of the link.
     char *at(int64_t Number, int64_t Link, int64_t Samples,
              int64_t Tokens) const {
       int64_t First = Tokens ? 0 : Links[Link].first;

@@ -69,7 +69,7 @@ void ProductTrace::add(const PoplarGemm &Gemm, const void *A, const void *B,
   bool WeightIsLeft = Values.count(A) && !Values.count(B);
   Added.Operand = WeightIsLeft ? measure(B, Gemm.b_type, K * Gemm.n)
                                : measure(A, Gemm.a_type, M * K);
-  // What no epilogue has changed: devices differ in which of them they use.
+  // Only results without an epilogue: devices use different epilogues.
   if (Gemm.epilogue == POPLAR_GELU_GRAD || Gemm.epilogue == POPLAR_GELU)
     Added.Result = NAN;
   else

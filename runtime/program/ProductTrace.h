@@ -6,10 +6,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Where does a program first compute something else than on another device?
-// Products have the same order and the same meaning on all devices, whatever
-// kernels are between them. For every product of a micro-step, the 2-norms of
-// what it is given and of what comes out:
+// A trace that shows where a program first computes other values than on
+// another device. Products have the same order and the same meaning on all
+// devices, whatever kernels are between them. The trace has the 2-norms of the
+// operand and the result of every product of a micro-step:
 //
 //   product,operand,result
 //   h.0.attn.c_attn.weight #1,3.2,4.1

@@ -206,7 +206,7 @@ static void quantizeNF4(const float *Values, int64_t Count, float Inverse,
   for (float Middle : Middles)
     for (int64_t I = 0; I < POPLAR_NF4_BLOCK; ++I)
       Found[I] += Middle < Scaled[I];
-  // Behind the last of an odd number are zeros.
+  // Zeros follow the last of an odd number of values.
   for (int64_t I = Count; I < POPLAR_NF4_BLOCK; ++I)
     Found[I] = 0;
   for (int64_t I = 0; I < Count; I += 2)

@@ -227,7 +227,7 @@ static void fillQuantized(Executor &Exec, int64_t Parameter,
   std::vector<float> Values(static_cast<size_t>(Shape[0] * Shape[1]));
   FillTensor(Values.data(), 0, Shape[0] * Shape[1]);
   std::vector<char> Bytes =
-      quantizeParameter(P, Exec.model().FrozenFormat, Values);
+      quantizeParameter(P, Exec.model().frozen_type, Values);
   if (Bytes.empty())
     fail("'", P.slice ? P.slice->tensor : P.name,
          "' has values that are not finite, which cannot be "

@@ -35,12 +35,12 @@ struct Shard {
   /// the other arrays are null, but for a master in f32. Of a quantised one it
   /// is bytes.
   char *Working;
-  /// Where reductions are lossy: what they owe (docs/lossy-wires.md), in the
-  /// host's memory. Not in checkpoints.
+  /// The error feedback of lossy reductions (docs/lossy-wires.md), in the
+  /// host's memory; not in checkpoints. Null for exact ones.
   float *Residual;
 
   int64_t size() const { return End - Begin; }
-  /// Where one of the arrays of f32 has an element of the shard.
+  /// The address of an element of the shard in one of the f32 arrays.
   float *find(float *Shard::*Array, int64_t Element) const {
     bool IsMoment = Array == &Shard::Moment1 || Array == &Shard::Moment2;
     return this->*Array + (Element - (IsMoment ? Int8States : 0));
@@ -121,7 +121,8 @@ private:
   std::vector<std::vector<float>> OwedOnHost;
 };
 
-/// What collectives carry elements of a PoplarType as that is not quantised.
+/// The type in which collectives carry elements of a PoplarType that is not
+/// quantised.
 comm::Type getWireType(int32_t Type);
 /// Bytes of such an element.
 int64_t getTypeBytes(int32_t Type);

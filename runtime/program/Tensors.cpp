@@ -40,7 +40,8 @@ std::vector<Tensor> poplar::runtime::listTensors(const PoplarProgram &Program) {
 namespace {
 /// Elements of a slice, seen as [outer][ranges][inner].
 struct Layout {
-  /// Behind the divided dimension, and of it in the tensor and in the slice.
+  /// Elements of the dimensions after the divided one; size of the divided
+  /// dimension in the tensor and in the slice.
   int64_t Inner = 1, Whole = 1, Part = 0;
 
   explicit Layout(const PoplarSlice &S) : Whole(S.shape[S.dim]) {

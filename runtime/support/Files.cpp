@@ -91,7 +91,7 @@ static bool isLock(int FD) {
                                  Start == HolderPrefix));
 }
 
-/// Who has the lock has written this.
+/// The text that the holder of the lock has written.
 static std::string readHolder(int FD) {
   char Text[300];
   ssize_t Bytes = pread(FD, Text, sizeof Text, 0);

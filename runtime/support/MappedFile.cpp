@@ -85,7 +85,7 @@ static void catchLostPages() {
   (void)Once;
 }
 
-/// What does not fit the table is mapped all the same.
+/// A file that does not fit the table is mapped all the same.
 static void remember(const char *Data, size_t Size, const std::string &Path) {
   catchLostPages();
   // Begin is set last and cleared first: an entry that is seen is whole.

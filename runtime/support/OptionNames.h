@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What to say of an option that a command does not have. Generated programs and
+// Suggestions for options that a command does not have. Generated programs and
 // `poplar` share the table of names, so it depends on the standard library
 // alone.
 //
@@ -26,11 +26,11 @@ namespace poplar::runtime {
 struct OtherNames {
   /// Separated by spaces, in small letters, words joined by hyphens.
   const char *Names;
-  /// What to give instead, "seq-len" or "precision bf16"; "" if there is none.
+  /// The option to give instead, "seq-len" or "precision bf16"; "" if none.
   const char *Option;
   /// The command of `poplar` that has the option.
   const char *Command;
-  /// What else has to be known, or "".
+  /// A further note, or "".
   const char *Note;
 };
 

@@ -14,8 +14,9 @@
 
 namespace poplar::runtime {
 
-/// Where the plug-in `Name` may be, in order: beside the executable, in lib/
-/// there or beside that directory, and wherever the loader looks.
+/// Paths of the plug-in `Name`, in the order in which they are tried: beside
+/// the executable, in lib/ there or beside that directory, and the loader's
+/// path.
 std::vector<std::string> getPluginPaths(const std::string &Name);
 
 } // namespace poplar::runtime

@@ -14,8 +14,8 @@
 
 #include <dlfcn.h>
 
-/// What the linker is told to look for, as nothing else here is missing: the
-/// sanitizers' libraries have defaults of their own.
+/// A symbol for the linker to look for, since nothing else here is undefined:
+/// the sanitizers' libraries have defaults of their own.
 extern "C" const char poplar_sanitizer_options[] = "";
 
 // NOLINTBEGIN(readability-identifier-naming): the sanitizers' names.

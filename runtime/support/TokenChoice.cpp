@@ -16,7 +16,7 @@
 
 using namespace poplar::runtime;
 
-/// What is -inf is never drawn; something else must be there.
+/// Tokens of -inf are never drawn; there must be others.
 static void checkFinite(const std::vector<float> &Logits) {
   constexpr float Infinity = std::numeric_limits<float>::infinity();
   auto Bad = std::find_if_not(Logits.begin(), Logits.end(),

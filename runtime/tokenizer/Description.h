@@ -79,7 +79,7 @@ public:
 
 private:
   std::string getPathOf(std::string_view Key) const {
-    // Behind the name of the file stands a colon.
+    // A colon follows the name of the file.
     return Path + (Path.back() == '\'' ? ": " : ".") + std::string(Key);
   }
 

@@ -51,7 +51,7 @@ private:
     std::string Content;
     bool IsWord = false, StripsLeft = false, StripsRight = false,
          IsNormalized = false, IsSpecial = false;
-    /// Where the files say which; else it follows the others.
+    /// The id, if the files give it; otherwise it follows the other ids.
     int64_t Asked = -1;
   };
   using Value = json::Value;

@@ -35,8 +35,8 @@ public:
 void readNormalizers(const Description &D,
                      std::vector<std::unique_ptr<Normalizer>> &Out);
 
-/// What Replace looks for, in normalizers and decoders: a string or a regular
-/// expression.
+/// The pattern of Replace in normalizers and decoders, a string or a regular
+/// expression, and its replacement.
 class Replacement {
 public:
   explicit Replacement(const Description &D);

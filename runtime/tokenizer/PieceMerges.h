@@ -70,7 +70,7 @@ public:
       int32_t Number = -1;
       size_t Length = GetLength(Begin, Number);
       const PairMap::Entry *E = find(Before, Number);
-      // What no piece spans is the end of a text of its own.
+      // A boundary that no piece spans ends a separate text.
       if (!E)
         finish(S, Visit);
       auto Index = static_cast<int32_t>(S.Symbols.size());

@@ -17,7 +17,7 @@ using unicode::is;
 
 namespace {
 
-/// What becomes of the matches, which are the delimiters.
+/// What happens to the matches, which are the delimiters.
 enum class Behavior {
   Removed,
   Isolated,

@@ -22,15 +22,15 @@ namespace poplar::runtime {
 class PreTokenizer {
 public:
   virtual ~PreTokenizer() = default;
-  /// What takes the place of `Text`, perhaps in `Storage`. `IsFirst` tells the
-  /// piece at the very beginning of the text.
+  /// The replacement of `Text`, perhaps in `Storage`. `IsFirst` marks the piece
+  /// at the very beginning of the text.
   virtual std::string_view change(std::string_view Text, bool IsFirst,
                                   std::string &Storage) const {
     (void)IsFirst;
     (void)Storage;
     return Text;
   }
-  /// Where to cut the changed text. False: not at all.
+  /// Cuts the changed text into pieces; false if it does not cut.
   virtual bool split(std::string_view Text, Regex::Scratch &S,
                      std::vector<Match> &Pieces) const {
     (void)Text;

@@ -193,7 +193,7 @@ SentencePiece::SentencePiece(SentencePieceFile TheFile)
     Characters.emplace(File.CharsMap, "'" + File.Path + "'");
 }
 
-/// What the beginning of `Text` becomes; moves behind it.
+/// The normalized form of the beginning of `Text`, which is removed from it.
 std::string_view SentencePiece::normalizePrefix(std::string_view &Text) const {
   std::string_view Result;
   size_t Length = findSymbol(Text);
@@ -395,7 +395,7 @@ std::string SentencePiece::decode(const int32_t *Ids, size_t Count,
     if (IsAtStart && (File.AddsMark || File.RemovesSpaces) &&
         startsWith(Part, SpaceMark)) {
       Part.remove_prefix(SpaceMark.size());
-      // Where spaces are removed, all at the beginning are.
+      // A model that removes spaces removes all at the beginning.
       HasTakenMark = !File.RemovesSpaces;
     }
     for (size_t At; (At = Part.find(SpaceMark)) != Part.npos;) {

@@ -54,7 +54,7 @@ private:
   AddedTokens Added;
   std::vector<std::unique_ptr<Decoder>> Decoders;
   bool HasDecoder = false;
-  /// What is put before and behind a text.
+  /// The tokens before and after a text.
   std::vector<int32_t> Before, Behind;
 };
 
@@ -79,12 +79,12 @@ public:
   std::vector<size_t> encodePrefixes(std::string_view Text,
                                      const std::vector<size_t> &Ends,
                                      std::vector<int32_t> &Ids) override {
-    // Repaired, it has other places.
+    // Repairing the text moves its positions.
     if (unicode::repair(Text, Repaired).data() != Text.data())
       return Encoder::encodePrefixes(Text, Ends, Ids);
     size_t First = Ids.size();
-    // Where a token ends in the text, and the ids up to there: nothing merges
-    // over that, so that a prefix is encoded from the last one on.
+    // Ends of tokens in the text, and the number of ids up to there: no merge
+    // crosses these, so that a prefix is encoded from the last one on.
     std::vector<std::pair<size_t, size_t>> Borders = {{0, First}};
     Out = &Ids;
     T.Added.split(Text, /*IsNormalized=*/false, Sections);

@@ -63,7 +63,7 @@ static double readScore(std::string_view Text) {
       IsFull |= Digits > (UINT64_MAX - Digit) / 10;
       if (!IsFull)
         Digits = Digits * 10 + Digit;
-      // What does not fit is left out.
+      // Digits that do not fit are dropped.
       Exponent += IsFull ? !IsFraction : -static_cast<int>(IsFraction);
     }
   }

@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What options leave open is decided here, in two steps, since it depends on
-// what a run begins with, and then on its data:
+// Defaults of options that depend on the run. They are decided in two steps,
+// from what the run begins with, and then from its data:
 //
 //   kind    pre-training, fine-tuning of all weights or of adapters: decides
 //           the learning rate, the weight decay and the part held out

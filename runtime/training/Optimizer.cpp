@@ -86,14 +86,14 @@ void Optimizer::unscaleShards() {
 }
 
 void Optimizer::setLossScale(double NewScale) {
-  if (Exec.model().Scaled)
+  if (Exec.model().scaled)
     Scale = std::exp2(std::floor(std::log2(NewScale)));
 }
 
 /// Gradients go from rank to rank through a pipeline with the scale on them, so
 /// there its ranks have the same.
 void Optimizer::adaptScale() {
-  if (!Exec.model().Scaled)
+  if (!Exec.model().scaled)
     return;
   if (Exec.pipeline() ? Overflowed : OverflowHere) {
     Scale = std::max(Scale / 2, 1.0);

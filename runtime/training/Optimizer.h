@@ -41,16 +41,15 @@ public:
   /// program that keeps them in f16.
   bool hasOverflowed() const { return Overflowed; }
 
-  /// What the loss is multiplied by, so that small gradients do not vanish in
-  /// f16: 1 where no gradients are kept in it. Halved by an overflow of this
-  /// rank, in pipelines of any rank, and doubled after ScaleInterval steps
-  /// without.
+  /// The factor of the loss that keeps small gradients from vanishing in f16: 1
+  /// if no gradients are stored in f16. An overflow of this rank, in pipelines
+  /// of any rank, halves it, and ScaleInterval steps without one double it.
   double lossScale() const { return Scale; }
-  /// Has an effect where gradients are kept in f16 only. Rounded down
-  /// to a power of two, with which scaling is exact.
+  /// Has no effect unless gradients are stored in f16. Rounds down to a power
+  /// of two, so that scaling is exact.
   void setLossScale(double NewScale);
 
-  // What the program's update calls.
+  // Functions that the program's update calls.
 
   /// The norm of the gradients of all shards. Sums partial sums of fixed chunks
   /// in their order, so that it does not depend on the number of threads.

@@ -10,6 +10,7 @@
 #include "program/Collectives.h"
 
 #include <algorithm>
+#include <numeric>
 #include <unistd.h>
 
 using namespace poplar::runtime;
@@ -31,13 +32,13 @@ int64_t poplar::runtime::chooseMicroBatch(const PoplarProgram &Program,
                                           int64_t Samples) {
   double Free = 0.8 * static_cast<double>(sysconf(_SC_AVPHYS_PAGES)) *
                 static_cast<double>(sysconf(_SC_PAGESIZE));
-  int64_t Batch = std::min(Samples, std::max<int64_t>(1, 4096 / Model.SeqLen));
+  int64_t Batch = std::min(Samples, std::max<int64_t>(1, 4096 / Model.seq_len));
   while (Batch > 1 && static_cast<double>(getPeakBytes(Program, Batch)) > Free)
     --Batch;
   return Batch;
 }
 
-/// What a rank has memory for.
+/// The largest micro-batch that a rank has memory for.
 static int64_t getLargestStep(const PoplarRank &Rank) {
   return Rank.steps > 1 ? std::max(Rank.micro_batch, Rank.last) : Rank.last;
 }
@@ -101,7 +102,7 @@ std::vector<int64_t> poplar::runtime::countLogitColumns(const Executor &Exec,
   std::vector<int64_t> Columns(static_cast<size_t>(Program.world_size));
   if (!Program.pipeline ||
       Program.pipeline->group + 1 == Program.pipeline->num_groups)
-    Columns[static_cast<size_t>(Group.rank())] = Exec.model().LogitsColumns;
+    Columns[static_cast<size_t>(Group.rank())] = Exec.model().logits_columns;
   Group.sum(Columns.data(), Program.world_size);
   return Columns;
 }
@@ -111,4 +112,51 @@ int poplar::runtime::getThreads(const PoplarProgram &Program, const Options &O,
   if (O.Threads || !Program.ranks)
     return static_cast<int>(O.Threads);
   return static_cast<int>(Program.ranks[Rank].threads);
+}
+
+/// Rows of logits of ranks that share units, one rank's after the other's, as
+/// rows of the whole vocabulary. `Columns` are those of each.
+static void joinColumns(const float *Parts, int64_t Rows,
+                        const std::vector<int64_t> &Columns, float *Out) {
+  int64_t Width = std::accumulate(Columns.begin(), Columns.end(), int64_t(0)),
+          First = 0;
+  for (int64_t Count : Columns) {
+    for (int64_t Row = 0; Row < Rows; ++Row, Parts += Count)
+      std::copy(Parts, Parts + Count, Out + Row * Width + First);
+    First += Count;
+  }
+}
+
+std::vector<float> poplar::runtime::gatherLogits(const Executor &Exec,
+                                                 Collectives &Group,
+                                                 const std::vector<float> &Own,
+                                                 int64_t GlobalBatch,
+                                                 int64_t MicroBatch) {
+  const PoplarProgram &Program = Exec.program();
+  int64_t SeqLen = Exec.model().seq_len;
+  std::vector<int64_t> Columns = countLogitColumns(Exec, Group), Bounds = {0};
+  auto CountRows = [&](int64_t R) {
+    return SeqLen *
+           getShare(Program, static_cast<int>(R), MicroBatch, GlobalBatch, true)
+               .Samples;
+  };
+  for (int64_t R = 0; R < Program.world_size; ++R)
+    Bounds.push_back(Bounds.back() +
+                     CountRows(R) * Columns[static_cast<size_t>(R)]);
+  bool Leads = Group.rank() == 0;
+  auto Count = static_cast<size_t>(Leads ? Bounds.back() : 0);
+  std::vector<float> All(Count);
+  Group.gather(Own.data(), All.data(), Bounds.data());
+  std::vector<float> Logits(Count);
+  for (int64_t R = 0; Leads && R < Program.world_size; ++R) {
+    auto First = static_cast<size_t>(R);
+    if (Program.ranks[R].position != 0)
+      continue;
+    int64_t Sharers = std::max<int64_t>(Program.ranks[R].num_sharers, 1);
+    std::vector<int64_t> Widths(Columns.begin() + R,
+                                Columns.begin() + R + Sharers);
+    joinColumns(All.data() + Bounds[First], CountRows(R), Widths,
+                Logits.data() + Bounds[First]);
+  }
+  return Logits;
 }

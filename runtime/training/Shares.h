@@ -42,6 +42,12 @@ std::vector<int64_t> getBatchSizes(std::initializer_list<Share> Shares);
 std::vector<int64_t> countLogitColumns(const Executor &Exec,
                                        Collectives &Group);
 
+/// The logits of an iteration on the first rank, as rows of the whole
+/// vocabulary, from what each rank has computed; nothing on others. Collective.
+std::vector<float> gatherLogits(const Executor &Exec, Collectives &Group,
+                                const std::vector<float> &Own,
+                                int64_t GlobalBatch, int64_t MicroBatch);
+
 /// Threads of a rank: the options', else the plan's; 0 for all cores.
 int getThreads(const PoplarProgram &Program, const Options &O, int Rank);
 

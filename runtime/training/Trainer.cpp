@@ -27,6 +27,7 @@
 #include "training/Course.h"
 #include "training/Optimizer.h"
 #include "training/Resumption.h"
+#include "training/RunSetup.h"
 #include "training/Shares.h"
 
 #include <algorithm>
@@ -36,13 +37,38 @@
 #include <cstdio>
 #include <filesystem>
 #include <malloc.h>
-#include <numeric>
 #include <optional>
 #include <unistd.h>
 
 using namespace poplar::runtime;
 
 namespace {
+
+/// Bytes in use on the heap.
+static size_t getHeapBytes() {
+  struct mallinfo2 Info = mallinfo2();
+  return Info.uordblks + Info.hblkhd;
+}
+
+/// Fails if three steps in a row leave memory allocated, of those after step
+/// `First`. A single step may: what the C library keeps for a thread counts as
+/// in use, and a communication library keeps messages that come early.
+class HeapCheck {
+public:
+  explicit HeapCheck(int64_t First) : First(First) {}
+  void begin() { Before = getHeapBytes(); }
+  void end(int64_t Step) {
+    bool Grew = Step > First && getHeapBytes() > Before;
+    StepsThatGrew = Grew ? StepsThatGrew + 1 : 0;
+    if (StepsThatGrew == 3)
+      fail("step ", Step, ", as the two before, left memory allocated");
+  }
+
+private:
+  int64_t First;
+  size_t Before = 0;
+  int StepsThatGrew = 0;
+};
 
 /// One run: everything it needs, made before the first step.
 class Trainer {
@@ -60,7 +86,17 @@ private:
   void record();
   /// Checkpoints lack what is frozen: notes where it is from.
   void rememberBase(const std::string &Path);
+  /// All up to the first step; returns the peak of all ranks, in FLOP/s.
+  double prepare();
+  void measureBaseline();
+  void writeBaseline() const;
+  double measurePeak();
   Metrics step();
+  /// One step, with its speed.
+  Metrics timeStep(Progress &Report);
+  /// On the first rank, after a step: completes its row and records it. Prints
+  /// it where that is due anyway or `Prints`.
+  void note(Metrics &Row, Progress &Report, bool Prints);
   double validate();
   void save();
   void begin();
@@ -112,6 +148,9 @@ private:
   double Baseline = NotMeasured;
   /// What a step takes, measured; before the first one a guess.
   double StepSeconds = LongPhase;
+  /// When the first step of this process began, and how long those before took.
+  std::chrono::steady_clock::time_point Start;
+  double SecondsBefore = 0;
   /// When the last checkpoint was written, or the run began, and what that
   /// took.
   std::chrono::steady_clock::time_point LastSave;
@@ -119,91 +158,6 @@ private:
 };
 
 } // namespace
-
-/// What the plan says or was asked for; else what a resumed run had, for the
-/// same bits; else what fits.
-static int64_t getMicroBatch(const PoplarProgram &Program, int Rank,
-                             const ModelInfo &Model, const Options &O,
-                             int64_t GlobalBatch, const std::string &Latest) {
-  if (Program.ranks)
-    return Program.ranks[Rank].micro_batch;
-  if (O.MicroBatch)
-    return std::min(O.MicroBatch, GlobalBatch);
-  if (!Latest.empty())
-    return std::min(readState(Latest).MicroBatch, GlobalBatch);
-  return chooseMicroBatch(Program, Model, GlobalBatch);
-}
-
-/// The newest checkpoint of the run that the options continue, if any: the one
-/// that the first rank sees.
-static std::string getLatest(const Options &O, Collectives *Group) {
-  std::string Latest = O.Out.empty() ? "" : findLatestCheckpoint(O.Out);
-  if (Group)
-    Latest = Group->broadcast(Latest);
-  if (!Latest.empty() && !O.Resume)
-    fail("'", O.Out,
-         "' holds a run already; continue it with --resume or choose another "
-         "--out");
-  return Latest;
-}
-
-/// What a run that is continued began with, as the first rank reads it.
-static Beginning getBeginning(const ModelInfo &Model, const Options &O,
-                              Collectives *Group, const std::string &Latest) {
-  if (Latest.empty())
-    return {getRunKind(Model, O), O.ValSplit};
-  std::string Kind, Split;
-  if (!Group || Group->rank() == 0) {
-    TrainingState State = readState(Latest);
-    Kind = State.Kind;
-    Split = State.Options["val-split"];
-  }
-  if (Group) {
-    Kind = Group->broadcast(Kind);
-    Split = Group->broadcast(Split);
-  }
-  // Runs of earlier versions had the defaults of pre-training, and held the end
-  // of their data out.
-  Beginning Result = {RunKind::PreTraining, "end"};
-  if (!Kind.empty() && !parseRunKind(Kind, Result.Kind))
-    fail("'", Latest, "/state.json' is damaged: no run has the kind '", Kind,
-         "'");
-  for (const char *Known : {"auto", "random"})
-    if (Split == "'" + std::string(Known) + "'")
-      Result.ValSplit = Known;
-  return Result;
-}
-
-/// The data, of which the part that is held out may depend on the kind of run.
-/// Ends the job if ranks see other files.
-static Sources openData(const Options &O, const ModelInfo &Model, bool Leads,
-                        Collectives *Group, const std::string &Latest) {
-  Sources Data(O, Model, Leads);
-  if (Group)
-    agreeOnFiles(*Group, O, Data, Latest);
-  return Data;
-}
-
-/// Samples of an iteration: the plan's, else the options'.
-static int64_t getGlobalBatch(const PoplarProgram &Program, const Options &O) {
-  if (!Program.ranks)
-    return O.GlobalBatch ? O.GlobalBatch : 8;
-  int64_t Samples = countPlannedSamples(Program);
-  if ((O.GlobalBatch && O.GlobalBatch != Samples) || O.MicroBatch)
-    fail("the plan gives every rank its batch, ", Samples,
-         " samples in all; for another --global-batch or --batch make another "
-         "plan");
-  return Samples;
-}
-
-static int64_t getValSamples(const Options &O, const Sources &Data,
-                             int64_t GlobalBatch, int64_t MicroBatch,
-                             bool Planned) {
-  if (!Data.Validation || O.EvalEvery == 0)
-    return 0;
-  return std::min(O.EvalBatches * (Planned ? GlobalBatch : MicroBatch),
-                  Data.Validation->size());
-}
 
 Trainer::Trainer(const PoplarProgram &Program, const Options &Given,
                  Collectives *Group, int Rank)
@@ -259,13 +213,11 @@ void Trainer::start() {
             static_cast<long long>(Count), Path.c_str(), Option);
   };
   Load("--init", O.Init, initializeModel(Exec, O.Init, O.Seed));
-  if (O.Init.empty() &&
-      (hasFrozen(Exec.program()) || !Model.WeightsPath.empty()))
+  if (O.Init.empty() && (hasFrozen(Exec.program()) || *Model.weights_path))
     print("note: %s are random; --init %s starts from those of %s\n",
           hasFrozen(Exec.program()) ? "the frozen weights" : "all weights",
-          Model.WeightsPath.empty() ? "HF_DIR" : Model.WeightsPath.c_str(),
-          Model.WeightsPath.empty() ? "a model"
-                                    : "the model that was imported");
+          *Model.weights_path ? Model.weights_path : "HF_DIR",
+          *Model.weights_path ? "the model that was imported" : "a model");
   if (!O.InitAdapter.empty())
     Load("--init-adapter", O.InitAdapter, loadAdapter(Exec, O.InitAdapter));
   rememberBase(O.Init);
@@ -389,89 +341,15 @@ void Trainer::dump() {
     dumpLogits();
 }
 
-/// Rows of logits of ranks that share units, one rank's after the other's, as
-/// rows of the whole vocabulary. `Columns` are those of each.
-static void joinColumns(const float *Parts, int64_t Rows,
-                        const std::vector<int64_t> &Columns, float *Out) {
-  int64_t Width = std::accumulate(Columns.begin(), Columns.end(), int64_t(0)),
-          First = 0;
-  for (int64_t Count : Columns) {
-    for (int64_t Row = 0; Row < Rows; ++Row, Parts += Count)
-      std::copy(Parts, Parts + Count, Out + Row * Width + First);
-    First += Count;
-  }
-}
-
 void Trainer::dumpLogits() {
-  const PoplarProgram &Program = Exec.program();
-  std::vector<int64_t> Shape = {GlobalBatch, Model.SeqLen, Model.VocabSize};
-  auto Allocate = [](int64_t Count) {
-    return std::vector<float>(static_cast<size_t>(Count));
-  };
-  std::vector<float> Logits =
-      Allocate(TrainShare.Samples * Model.SeqLen * Model.LogitsColumns);
+  std::vector<int64_t> Shape = {GlobalBatch, Model.seq_len, Model.vocab_size};
+  std::vector<float> Logits(static_cast<size_t>(
+      TrainShare.Samples * Model.seq_len * Model.logits_columns));
   Batches.infer(Logits.data());
-  if (Group) {
-    std::vector<int64_t> Columns = countLogitColumns(Exec, *Group),
-                         Bounds = {0};
-    auto CountRows = [&](int64_t R) {
-      return Model.SeqLen * getShare(Program, static_cast<int>(R), MicroBatch,
-                                     GlobalBatch, true)
-                                .Samples;
-    };
-    for (int64_t R = 0; R < Program.world_size; ++R)
-      Bounds.push_back(Bounds.back() +
-                       CountRows(R) * Columns[static_cast<size_t>(R)]);
-    int64_t Count = Leads ? Bounds.back() : 0;
-    std::vector<float> All = Allocate(Count);
-    Group->gather(Logits.data(), All.data(), Bounds.data());
-    Logits = Allocate(Count);
-    for (int64_t R = 0; Leads && R < Program.world_size; ++R) {
-      auto First = static_cast<size_t>(R);
-      if (Program.ranks[R].position != 0)
-        continue;
-      int64_t Sharers = std::max<int64_t>(Program.ranks[R].num_sharers, 1);
-      std::vector<int64_t> Widths(Columns.begin() + R,
-                                  Columns.begin() + R + Sharers);
-      joinColumns(All.data() + Bounds[First], CountRows(R), Widths,
-                  Logits.data() + Bounds[First]);
-    }
-  }
+  if (Group)
+    Logits = gatherLogits(Exec, *Group, Logits, GlobalBatch, MicroBatch);
   if (Leads)
     writeSafetensors(O.DumpLogits, {{"logits", Shape, Logits.data()}});
-}
-
-/// The target of a link in directory `Run`: a relative one, so that both can be
-/// moved together, unless they have nothing in common but the root.
-static std::string getLinkTarget(const std::filesystem::path &Target,
-                                 const std::string &Run) {
-  std::error_code Code;
-  std::filesystem::path From = std::filesystem::canonical(Run, Code);
-  std::filesystem::path Way = Target.lexically_relative(From);
-  auto First = [](const std::filesystem::path &P) {
-    return P.has_root_directory() ? *++P.begin() : std::filesystem::path();
-  };
-  if (Code || Way.empty() || First(From) != First(Target))
-    return Target.string();
-  return Way.string();
-}
-
-/// For `poplar sample` and `poplar report`, which are given the run alone: a
-/// link to the executable, and the plan or the model it was built from.
-/// Where no rank has the whole model, all of the job's work together.
-static void rememberJob(const PoplarProgram &Program, const std::string &Run) {
-  std::error_code Code;
-  std::filesystem::path Job = getJobDirectory(),
-                        Target = std::filesystem::read_symlink("/proc/self/exe",
-                                                               Code);
-  if (Code)
-    return;
-  if (!hasWholeModel(Program))
-    Target = Job / "launch.sh";
-  replaceSymlink(getLinkTarget(Target, Run), Run + "/executable");
-  std::string Plan = (Job / "plan.mlir").string();
-  if (std::filesystem::exists(Plan, Code))
-    writeFileAtomically(Run + "/plan.mlir", MappedFile(Plan).text());
 }
 
 void Trainer::print(const char *Format, ...) const {
@@ -497,12 +375,6 @@ Trainer::Requests Trainer::getRequests() const {
   return {Wanted[0] != 0, Wanted[1] != 0};
 }
 
-/// Bytes in use on the heap.
-static size_t getHeapBytes() {
-  struct mallinfo2 Info = mallinfo2();
-  return Info.uordblks + Info.hblkhd;
-}
-
 /// On the first rank, which writes.
 void Trainer::begin() {
   createDirectories(O.Out);
@@ -518,7 +390,37 @@ void Trainer::begin() {
           Gap.c_str());
 }
 
-void Trainer::run() {
+void Trainer::measureBaseline() {
+  if (O.BigramBaseline && !ValSamples)
+    fail("--bigram-baseline is the loss of a validation; give --val-data or "
+         "--val-fraction, and an --eval-every above 0");
+  if (!Leads || !O.BigramBaseline)
+    return;
+  const DataFile &File = Data.Data.front();
+  if (!File.Tokens || Data.Data.size() > 1)
+    fail("--bigram-baseline counts the tokens of one --data, which is no "
+         "examples in JSON");
+  Baseline = getBigramLoss(*File.Tokens, File.TrainEnd, *Data.Validation,
+                           ValSamples, Model);
+}
+
+void Trainer::writeBaseline() const {
+  if (std::isnan(Baseline))
+    return;
+  std::printf("bigram baseline: validation loss %.4f\n", Baseline);
+  char Text[32];
+  std::snprintf(Text, sizeof(Text), "%.9g\n", Baseline);
+  writeFileAtomically(O.Out + "/bigram-val-loss.txt", Text);
+}
+
+double Trainer::measurePeak() {
+  auto Type = static_cast<PoplarType>(Exec.program().working_type);
+  // That of a group is the sum of its ranks'.
+  return sum(O.PeakGFlops > 0 ? O.PeakGFlops * 1e9
+                              : Exec.device().measurePeakFlops(Type));
+}
+
+double Trainer::prepare() {
   if (O.Resume && !O.Init.empty() && !hasFrozen(Exec.program()))
     fail("give --resume or --init, not both");
   print("%s%s", Data.describe().c_str(),
@@ -532,56 +434,43 @@ void Trainer::run() {
     start();
   else
     resume();
-  if (O.BigramBaseline && !ValSamples)
-    fail("--bigram-baseline is the loss of a validation; give --val-data or "
-         "--val-fraction, and an --eval-every above 0");
-  if (Leads && O.BigramBaseline) {
-    const DataFile &File = Data.Data.front();
-    if (!File.Tokens || Data.Data.size() > 1)
-      fail("--bigram-baseline counts the tokens of one --data, which is no "
-           "examples in JSON");
-    Baseline = getBigramLoss(*File.Tokens, File.TrainEnd, *Data.Validation,
-                             ValSamples, Model);
-  }
+  measureBaseline();
   if (O.CheckReplicas)
     requireReplicas(Exec.program());
   if (!O.ReportMemory.empty())
     writeMemoryReport(Exec, O.ReportMemory);
-
-  auto Type = static_cast<PoplarType>(Exec.program().working_type);
-  double Peak = O.PeakGFlops > 0 ? O.PeakGFlops * 1e9
-                                 : Exec.device().measurePeakFlops(Type);
-  // That of a group is the sum of its ranks'.
-  Peak = sum(Peak);
+  double Peak = measurePeak();
   // Up to here nothing is written: bad input leaves no trace.
   if (Leads)
     begin();
   print("%s, %s, %d threads, %.1f GFLOP/s %s peak; %lld samples a step "
         "in micro-batches of %lld; %s of memory\n",
-        Model.Architecture.c_str(), Model.Precision.c_str(), Exec.threads(),
-        Peak / 1e9, O.PeakGFlops > 0 ? "given" : "measured",
+        Model.architecture, Model.Precision.c_str(), Exec.threads(), Peak / 1e9,
+        O.PeakGFlops > 0 ? "given" : "measured",
         static_cast<long long>(GlobalBatch), static_cast<long long>(MicroBatch),
         formatBytes(Exec.peakBytes()).c_str());
-  if (!std::isnan(Baseline)) {
-    std::printf("bigram baseline: validation loss %.4f\n", Baseline);
-    char Text[32];
-    std::snprintf(Text, sizeof(Text), "%.9g\n", Baseline);
-    writeFileAtomically(O.Out + "/bigram-val-loss.txt", Text);
-  }
+  writeBaseline();
   std::fflush(stdout);
+  return Peak;
+}
 
+void Trainer::run() {
+  double Peak = prepare();
   comm::StopSignals Signals;
-  int64_t FirstStep = State.Step, TokensPerStep = GlobalBatch * Model.SeqLen;
+  int64_t FirstStep = State.Step;
   Progress Report(FirstStep, O.Steps,
                   Exec.program().flops_per_sample /
-                      static_cast<double>(Model.SeqLen),
+                      static_cast<double>(Model.seq_len),
                   Peak);
-  auto Start = std::chrono::steady_clock::now();
-  LastSave = Start;
-  double SecondsBefore =
+  LastSave = Start = std::chrono::steady_clock::now();
+  SecondsBefore =
       Record && !Record->rows().empty() ? Record->rows().back().Seconds : 0;
+  // The first steps may leave something behind: caches of OpenMP, graphs of a
+  // GPU.
+  std::optional<HeapCheck> Heap;
+  if (O.CheckAllocations)
+    Heap.emplace(FirstStep + 2);
   bool Saved = false;
-  int StepsThatGrew = 0;
   while (State.Step < O.Steps) {
     Requests Wanted = getRequests();
     if (Wanted.Stop)
@@ -590,43 +479,16 @@ void Trainer::run() {
       save();
       Saved = true;
     }
-    size_t HeapBytes = O.CheckAllocations ? getHeapBytes() : 0;
-    auto Begin = std::chrono::steady_clock::now();
-    Metrics Row = step();
-    std::chrono::duration<double> Seconds =
-        std::chrono::steady_clock::now() - Begin;
-    if (Group)
-      Group->recordStep(State.Step, Begin);
-    // The first steps may leave something behind: caches of OpenMP, graphs of a
-    // GPU. A single step may, too: what the C library keeps for a thread counts
-    // as in use, and a communication library keeps messages that come early.
-    bool Grew = O.CheckAllocations && State.Step > FirstStep + 2 &&
-                getHeapBytes() > HeapBytes;
-    StepsThatGrew = Grew ? StepsThatGrew + 1 : 0;
-    if (StepsThatGrew == 3)
-      fail("step ", State.Step, ", as the two before, left memory allocated");
-    StepSeconds = Seconds.count();
-    Row.TokensPerSecond = static_cast<double>(TokensPerStep) / Seconds.count();
-    Report.addStep(Seconds.count(), TokensPerStep);
+    if (Heap)
+      Heap->begin();
+    Metrics Row = timeStep(Report);
+    if (Heap)
+      Heap->end(State.Step);
     bool Last = State.Step == O.Steps;
     if (ValSamples && (Last || isDue(O.EvalEvery)))
       Row.ValLoss = validate();
-    if (Record) {
-      std::chrono::duration<double> SinceStart =
-          std::chrono::steady_clock::now() - Start;
-      Row.Seconds = SecondsBefore + SinceStart.count();
-      Row.Tokens = static_cast<double>(State.Samples * Model.SeqLen);
-      Row.Epochs = static_cast<double>(State.Samples) /
-                   static_cast<double>(Data.Train->size());
-      Record->add(Row);
-      Events->add(Row);
-    }
-    if (Record && (Last || isDue(O.LogEvery) || !std::isnan(Row.ValLoss) ||
-                   State.Step == FirstStep + 1)) {
-      Report.print(Row);
-      Record->flush();
-      Events->flush();
-    }
+    if (Record)
+      note(Row, Report, Last || State.Step == FirstStep + 1);
     Saved = isDue(O.SaveEvery);
     if (Saved)
       save();
@@ -637,6 +499,36 @@ void Trainer::run() {
     checkReplicas(Exec, "after step " + std::to_string(State.Step));
   if (Record)
     finish();
+}
+
+Metrics Trainer::timeStep(Progress &Report) {
+  auto Begin = std::chrono::steady_clock::now();
+  Metrics Row = step();
+  std::chrono::duration<double> Seconds =
+      std::chrono::steady_clock::now() - Begin;
+  if (Group)
+    Group->recordStep(State.Step, Begin);
+  int64_t Tokens = GlobalBatch * Model.seq_len;
+  StepSeconds = Seconds.count();
+  Row.TokensPerSecond = static_cast<double>(Tokens) / StepSeconds;
+  Report.addStep(StepSeconds, Tokens);
+  return Row;
+}
+
+void Trainer::note(Metrics &Row, Progress &Report, bool Prints) {
+  std::chrono::duration<double> SinceStart =
+      std::chrono::steady_clock::now() - Start;
+  Row.Seconds = SecondsBefore + SinceStart.count();
+  Row.Tokens = static_cast<double>(State.Samples * Model.seq_len);
+  Row.Epochs = static_cast<double>(State.Samples) /
+               static_cast<double>(Data.Train->size());
+  Record->add(Row);
+  Events->add(Row);
+  if (!Prints && !isDue(O.LogEvery) && std::isnan(Row.ValLoss))
+    return;
+  Report.print(Row);
+  Record->flush();
+  Events->flush();
 }
 
 void Trainer::finish() {

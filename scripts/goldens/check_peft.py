@@ -22,7 +22,7 @@ families by adapters, on one device and in stage 3.
 
 Prints a table and succeeds if every row is within its tolerance. With --save
 DIR, writes the adapters and PyTorch's losses to DIR/peft-MODEL: the goldens of
-test/Integration/lora.test. Needs the packages of requirements.txt and a build.
+test/Integration/Adapters/lora.test. Needs the packages of requirements.txt and a build.
 """
 
 import csv

@@ -391,9 +391,9 @@ namespace recorded {
 // vocabulary.
 TEST_F(SourceTest, MasksAsTransformers) {
   ModelInfo Masked(testprogram::MaskedProgram);
-  Masked.VocabSize = recorded::Vocabulary;
-  Masked.SeqLen = recorded::Length;
-  Masked.MaskToken = 103;
+  Masked.vocab_size = recorded::Vocabulary;
+  Masked.seq_len = recorded::Length;
+  Masked.mask_token = 103;
   Masked.SpecialTokens = {0, 100, 101, 102, 103};
   auto IsSpecial = [&](int32_t Id) {
     return std::binary_search(Masked.SpecialTokens.begin(),

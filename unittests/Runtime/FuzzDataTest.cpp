@@ -116,10 +116,12 @@ TEST(FuzzData, Examples) {
   Options O;
   O.Tokenizer = Inputs + "/qwen.json";
   ModelInfo Model(testprogram::Program);
-  Model.VocabSize = 100000;
+  Model.vocab_size = 100000;
   TextEncoding Encoding(O, Model);
-  Model.Config = "{\"eos_token_id\": " +
-                 std::to_string(Encoding.get()->find("<|endoftext|>")) + "}";
+  std::string Config = "{\"eos_token_id\": " +
+                       std::to_string(Encoding.get()->find("<|endoftext|>")) +
+                       "}";
+  Model.config = Config.c_str();
   MemoryFile Memory;
   std::string Path = Memory.path();
   Mutator Mutate(12);

@@ -90,11 +90,12 @@ protected:
   ExamplesTest() : Model(testprogram::Program) {
     setenv("POPLAR_CACHE", (Dir / "cache").c_str(), 1);
     O.Tokenizer = Inputs + "/qwen.json";
-    Model.VocabSize = 100000;
-    Model.Packed = true;
+    Model.vocab_size = 100000;
+    Model.packed = true;
     Encoding.emplace(O, Model);
-    Model.Config = "{\"eos_token_id\": " +
-                   std::to_string(Encoding->get()->find("<|endoftext|>")) + "}";
+    Config = "{\"eos_token_id\": " +
+             std::to_string(Encoding->get()->find("<|endoftext|>")) + "}";
+    Model.config = Config.c_str();
     std::string Lines;
     std::mt19937 Random(5);
     for (int I = 0; I < 60; ++I) {
@@ -114,16 +115,17 @@ protected:
     }
   };
   Sample read(SampleSource &Source, int64_t Index) const {
-    auto Length = static_cast<size_t>(Model.SeqLen);
+    auto Length = static_cast<size_t>(Model.seq_len);
     Sample S{std::vector<int32_t>(Length), std::vector<int32_t>(Length),
              std::vector<int32_t>(Length)};
     Source.read(Index, S.Ids.data(), S.Targets.data());
-    Source.readPositions(Index, Model.SeqLen, S.Positions.data());
+    Source.readPositions(Index, Model.seq_len, S.Positions.data());
     return S;
   }
 
   TempDir Dir;
   Options O;
+  std::string Config;
   ModelInfo Model;
   std::optional<TextEncoding> Encoding;
   std::optional<ExampleFile> File;
@@ -190,7 +192,7 @@ TEST_F(ExamplesTest, ShareSamplesWhole) {
 }
 
 TEST_F(ExamplesTest, AreHeldOutAtRandomOrFromTheEnd) {
-  Model.Packed = false;
+  Model.packed = false;
   O.Data = {Dir / "a.jsonl"};
   O.ValFraction = 0.25;
   using Rows = std::vector<std::vector<int32_t>>;

@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 //
 // Values are compared with a second implementation in
-// test/Integration/qlora.test.
+// test/Integration/Adapters/qlora.test.
 //
 //===----------------------------------------------------------------------===//
 

@@ -26,7 +26,7 @@ protected:
   TextCache() : Model(testprogram::Program) {
     setenv("POPLAR_CACHE", (Dir / "cache").c_str(), 1);
     O.Tokenizer = POPLAR_TOKENIZER_INPUTS "/qwen.json";
-    Model.VocabSize = 100000;
+    Model.vocab_size = 100000;
     writeFile(Dir / "text.txt", "the model and the tokens of the model\n");
   }
 

@@ -1,7 +1,7 @@
 // RUN: poplar-opt %s --convert-nn-to-linalg --split-input-file | FileCheck %s
 
 // The iteration spaces and operands are what --form-kernels relies on; the
-// arithmetic is tested by training against PyTorch (test/Integration/goldens-*).
+// arithmetic is tested by training against PyTorch (test/Integration/Families).
 
 // CHECK-DAG: #[[$BTD:.+]] = affine_map<(d0, d1, d2) -> (d0, d1, d2)>
 // CHECK-DAG: #[[$BT:.+]] = affine_map<(d0, d1, d2) -> (d0, d1)>

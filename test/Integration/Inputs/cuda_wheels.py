@@ -1,5 +1,5 @@
 """Lays out, installs and asks CUDA's libraries in Python's wheels; see
-cuda-libraries.test."""
+GPU/cuda-libraries.test."""
 
 import importlib.util
 import json

@@ -9,7 +9,7 @@
 that
 
   rounding   losses and adapters are, bit by bit, those beside weights in f32 that
-             quantized.py has rounded (lora.py and goldens-peft.test compare these
+             quantized.py has rounded (lora.py and Adapters/peft.test compare these
              with PEFT); poplar merge gives the rounded weights and the adapters
              beside them, whose validation loss is that of the run; poplar evaluate
              and poplar sample give the same for both

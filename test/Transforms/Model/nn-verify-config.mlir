@@ -1,4 +1,4 @@
-// Integration/recorded-model.test and Integration/fuzz-facts.test edit more.
+// Integration/Build/model-differs-from-config.test and Integration/Commands/fuzz-model-facts.test edit more.
 
 // RUN: poplar import %examples/models/tiny-llama.json --seq-len 32 -o %t.mlir
 // RUN: poplar-opt %t.mlir --nn-verify-config | FileCheck %s
