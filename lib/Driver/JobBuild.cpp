@@ -228,7 +228,7 @@ bool poplar::buildPlanned(Compilation &compilation, const JobRequest &args,
       std::string report =
           buildType(compilation, build, plan, type.getMemory().value_or(0),
                     args.stopAfter);
-      bool sent = write(ends[1], report.data(), report.size()) ==
+      bool sent = ::write(ends[1], report.data(), report.size()) ==
                   static_cast<ssize_t>(report.size());
       _exit(sent ? 0 : 1);
     }

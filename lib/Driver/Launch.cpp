@@ -218,7 +218,7 @@ static std::string formatSlurmConfiguration(zero::PlanOp plan) {
   return text;
 }
 
-static std::string formatRanks(zero::PlanOp plan) {
+static std::string formatRankTable(zero::PlanOp plan) {
   std::string text = "# rank node program threads micro_batch steps last\n";
   for (auto [index, rank, program] : llvm::enumerate(
            plan.getRanks(), zero::getProgramNames(zero::readPlan(plan))))
@@ -407,6 +407,6 @@ bool poplar::writeLaunchFiles(zero::PlanOp plan, const std::string &directory,
          writeScript(directory + "/rank.sh", formatRankScript(plan), error) &&
          writeFile(directory + "/job.conf", formatSlurmConfiguration(plan),
                    error) &&
-         writeFile(directory + "/ranks.txt", formatRanks(plan), error) &&
+         writeFile(directory + "/ranks.txt", formatRankTable(plan), error) &&
          writeSlurmScript(directory + "/slurm.sh", slurmScript, error);
 }

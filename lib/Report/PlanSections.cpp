@@ -128,8 +128,8 @@ static std::string joinEnds(const std::string &first, const std::string &last) {
   return first == last ? first : first + " … " + last;
 }
 
-std::string poplar::formatStages(const ReportInput &input,
-                                 const StagedPlan &plan) {
+std::string poplar::formatStagedPlan(const ReportInput &input,
+                                     const StagedPlan &plan) {
   bool isSimulated = plan.parts.front().seconds.has_value();
   std::vector<std::string> heads = {"stage",       "units", "ZeRO stage",
                                     "type",        "ranks", "which",

@@ -414,7 +414,7 @@ std::string Page::format() {
   if (input.review)
     addSection("Plan", formatRanks(input, *input.review));
   if (input.stages)
-    addSection("Plan", formatStages(input, *input.stages));
+    addSection("Plan", formatStagedPlan(input, *input.stages));
   if (input.review) {
     addSection("Memory", formatMemory(input, *input.review));
     addSection("Speed of the device types", formatCurves(*input.review));

@@ -68,7 +68,7 @@ std::string formatTimelineSection(const ReportInput &input,
                                   const RunFacts &run);
 std::string formatRunSection(const ReportInput &input, const RunFacts &run);
 std::string formatRanks(const ReportInput &input, const PlanReview &review);
-std::string formatStages(const ReportInput &input, const StagedPlan &plan);
+std::string formatStagedPlan(const ReportInput &input, const StagedPlan &plan);
 /// Empty if nothing is known.
 std::string formatMemory(const ReportInput &input, const PlanReview &review);
 std::string formatCurves(const PlanReview &review);

@@ -33,7 +33,7 @@ void poplar::eraseDeadOps(Block &block) {
       op.erase();
 }
 
-static bool isFloatTensor(Type type) {
+static bool isDifferentiable(Type type) {
   auto tensor = dyn_cast<RankedTensorType>(type);
   return tensor && isa<FloatType>(tensor.getElementType());
 }
@@ -104,7 +104,7 @@ LogicalResult UnitDifferentiation::buildReverse() {
   for (Operation &op : body)
     forwardOps.push_back(&op);
   for (unsigned i = 0; i != numArguments; ++i) {
-    if (!isFloatTensor(body.getArgument(i).getType()) || how.frozen[i])
+    if (!isDifferentiable(body.getArgument(i).getType()) || how.frozen[i])
       continue;
     grads.setNeeded(body.getArgument(i));
     (isParameter(unit, i) ? info.parameters : info.activations).push_back(i);
@@ -113,7 +113,7 @@ LogicalResult UnitDifferentiation::buildReverse() {
     grads.propagateNeeded(op);
 
   for (auto [index, result] : llvm::enumerate(results)) {
-    if (!isFloatTensor(result.getType()))
+    if (!isDifferentiable(result.getType()))
       continue;
     info.cotangentResults.push_back(index);
     grads.add(result, body.addArgument(result.getType(), result.getLoc()));
