@@ -162,7 +162,9 @@ static bool compare(const char *name, const PlacementProblem &problem,
 static GeoProblem makeUnlike(const PlacementProblem &network, int number) {
   std::mt19937 random(1000 + number);
   GeoProblem problem;
-  problem.elements.assign(32, 1000000000);
+  ParameterElements layer;
+  layer.trained = 1000000000;
+  problem.parameters.units.assign(32, layer);
   problem.gradientBytes = problem.parameterBytes = 0.2;
   problem.boundaryBytes = 2e7;
   problem.microBatches = 128;
@@ -171,8 +173,8 @@ static GeoProblem makeUnlike(const PlacementProblem &network, int number) {
       GeoProblem::Kind kind;
       kind.name = "kind";
       kind.memory = memory;
-      kind.replicatedBytes = 0.6;
-      kind.shardedBytes = 1.2;
+      kind.state.replicated = 0.6;
+      kind.state.sharded = 1.2;
       kind.modes.resize(1);
       kind.modes[0].forward.assign(32, 0.04 / speed);
       kind.modes[0].backward.assign(32, 0.08 / speed);

@@ -366,7 +366,7 @@ void HeteroAllocatePass::runOnOperation() {
   if (failed(checkLossy()))
     return signalPassFailure();
   model = zero::getModelFacts(module);
-  if (model.elements == 0)
+  if (model.countElements() == 0)
     return fail("holds no model: there is no nn.parameter");
 
   PlanSearchResult result = searchPlans(cluster, model, *algorithm, choices);

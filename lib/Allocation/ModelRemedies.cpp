@@ -100,15 +100,17 @@ ModelFacts Remedies::makeAdapters(bool quantizes) {
         quantized -= shape[0] * shape[1];
     }
   int64_t buckets = std::max<int64_t>(model.buckets, 1);
-  changed.elements += adapters;
-  changed.savedStateBytes = 0;
-  changed.someTrained = {adapters, adapters / buckets + loraRank, buckets,
+  changed.parameters = {};
+  changed.parameters.trained = adapters;
+  changed.parameters.frozen = model.countElements();
+  changed.someTrained = {adapters / buckets + loraRank, buckets,
                          adapters / buckets, adapters / buckets};
   if (quantizes) {
-    changed.quantized.elements = quantized;
-    changed.quantized.bytes =
+    changed.quantizedElements = quantized;
+    changed.parameters.frozen -= quantized;
+    changed.parameters.quantizedBytes =
         static_cast<int64_t>(static_cast<double>(quantized) * nf4Bytes);
-    changed.quantized.largestBucket = static_cast<int64_t>(
+    changed.largestQuantizedBucket = static_cast<int64_t>(
         static_cast<double>(model.largestBucket) * nf4Bytes);
   }
   return changed;
@@ -154,7 +156,7 @@ void Remedies::addPipelines() {
 }
 
 void Remedies::addAdapters() {
-  if (model.someTrained && model.quantized.elements > 0)
+  if (model.someTrained && model.quantizedElements > 0)
     return;
   bool hasAdapters = model.someTrained.has_value();
   auto fits = [&](const ModelFacts &changed) {

@@ -97,7 +97,7 @@ static int readDevice(json::Value device, int layers, double savedBytes,
   mode.savedBytes.assign(layers, savedBytes);
   mode.workBytes.assign(layers, 0);
   kind.memory = readAmount(device["memory_gb"], "a size in GB", 1e9) * gigabyte;
-  kind.replicatedBytes = stateBytes;
+  kind.state.replicated = stateBytes;
   for (size_t i = 0; i < kinds.size(); ++i)
     if (kinds[i].memory == kind.memory &&
         kinds[i].modes[0].forward == mode.forward &&
@@ -123,7 +123,9 @@ static GeoProblem readUnlike(json::Value network, int stages) {
   for (size_t i = 0; i < delay.size(); ++i)
     problem.links.push_back({delay[i], bandwidth[i]});
   int layers = static_cast<int>(network["layers"].getInteger(1, 1000));
-  problem.elements.assign(layers, static_cast<int64_t>(gigabyte));
+  ParameterElements layer;
+  layer.trained = static_cast<int64_t>(gigabyte);
+  problem.parameters.units.assign(layers, layer);
   problem.microBatches = network["micro_batches"].getInteger(1, 1000000);
   problem.gradientBytes = problem.parameterBytes =
       readAmount(network["gradient_gb"], "a size in GB");

@@ -30,6 +30,22 @@ static constexpr int64_t unitsOfProgram = 3;
 // Parameters
 //===----------------------------------------------------------------------===//
 
+/// The elements of a parameter of this type, all of it or a part.
+static ParameterElements countElements(nn::ParameterOp parameter,
+                                       RankedTensorType type, bool isInt8) {
+  ParameterElements elements;
+  int64_t stored = nn::getStoredElements(type);
+  if (nn::isQuantized(type))
+    elements.quantizedBytes = stored;
+  else if (parameter.getFrozen())
+    elements.frozen = stored;
+  else
+    elements.trained = stored;
+  if (isInt8)
+    elements.int8States = stored;
+  return elements;
+}
+
 /// Names and elements of the units; what no cut may part is tied.
 static LogicalResult readUnits(ModuleOp module, func::FuncOp model,
                                ArrayRef<func::CallOp> run,
@@ -38,20 +54,8 @@ static LogicalResult readUnits(ModuleOp module, func::FuncOp model,
   llvm::DenseMap<Operation *, int> units;
   int last = static_cast<int>(run.size()) + 1;
   result.names.assign(last + 1, "");
-  result.elements.assign(last + 1, 0);
-  bool hasFrozen = llvm::any_of(
-      module.getOps<nn::ParameterOp>(),
-      [](nn::ParameterOp parameter) { return parameter.getFrozen(); });
-  if (hasFrozen)
-    result.frozenElements.assign(last + 1, 0);
-  bool hasQuantized = llvm::any_of(
-      module.getOps<nn::ParameterOp>(), [](nn::ParameterOp parameter) {
-        return nn::isQuantized(parameter.getType());
-      });
-  if (hasQuantized)
-    result.quantizedBytes.assign(last + 1, 0);
-  if (zero::hasInt8States(module))
-    result.int8States.assign(last + 1, 0);
+  UnitElements &parameters = result.parameters;
+  parameters.units.assign(last + 1, {});
   for (size_t index = 0; index < run.size(); ++index) {
     func::CallOp call = run[index];
     units[call] = static_cast<int>(index) + 1;
@@ -69,31 +73,22 @@ static LogicalResult readUnits(ModuleOp module, func::FuncOp model,
   }
   for (auto get : model.getOps<nn::GetParameterOp>()) {
     auto parameter = symbols.lookup<nn::ParameterOp>(get.getParameter());
-    int64_t elements =
-        nn::getStoredElements(cast<RankedTensorType>(get.getType()));
+    auto type = cast<RankedTensorType>(get.getType());
+    ParameterElements elements =
+        countElements(parameter, type, zero::hasInt8States(parameter));
     llvm::SmallDenseSet<int> users;
     for (Operation *user : get->getUsers())
       if (auto unit = units.find(user); unit != units.end())
         users.insert(unit->second);
-    bool isFrozen = parameter.getFrozen(),
-         isQuantized = nn::isQuantized(parameter.getType()),
-         isInt8 = zero::hasInt8States(parameter);
-    for (int unit : users) {
-      (isQuantized ? result.quantizedBytes
-       : isFrozen  ? result.frozenElements
-                   : result.elements)[unit] += elements;
-      if (isInt8)
-        result.int8States[unit] += elements;
-    }
+    for (int unit : users)
+      parameters.units[unit] = parameters.units[unit] + elements;
     if (users.size() < 2)
       continue;
     if (users.size() > 2 || !users.contains(0) || !users.contains(last) ||
-        isQuantized)
+        nn::isQuantized(type))
       return parameter.emitOpError("is used by several units: only the first "
                                    "and the last stage may share a parameter");
-    (isFrozen ? result.tiedFrozenElements : result.tiedElements) += elements;
-    if (isInt8)
-      result.tiedInt8States += elements;
+    parameters.tied = parameters.tied + elements;
   }
   return success();
 }
@@ -101,14 +96,12 @@ static LogicalResult readUnits(ModuleOp module, func::FuncOp model,
 /// What the first of `degree` devices that share units holds of each.
 static LogicalResult readSharedElements(ModuleOp module, int degree,
                                         HybridModel &result) {
-  SharedElements &shared = result.sharedElements[degree];
-  shared.part.assign(result.elements.size(), 0);
-  shared.whole.assign(result.elements.size(), 0);
-  shared.frozenPart.assign(result.frozenElements.size(), 0);
-  shared.frozenWhole.assign(result.frozenElements.size(), 0);
-  shared.quantizedPart.assign(result.quantizedBytes.size(), 0);
-  shared.int8Part.assign(result.int8States.size(), 0);
-  shared.int8Whole.assign(result.int8States.size(), 0);
+  SharedElements &shared = result.shared[degree];
+  UnitElements &part = shared.part, &whole = shared.whole;
+  part.units.assign(result.parameters.size(), {});
+  whole.units.assign(result.parameters.size(), {});
+  part.tied = result.parameters.tied.getPart(degree);
+  part.tied.int8States = 0;
   OwningOpRef<ModuleOp> trial = module.clone();
   SmallVector<int64_t> parts(degree, 1);
   ModelSharding sharding(*trial, parts, /*position=*/0);
@@ -121,26 +114,21 @@ static LogicalResult readSharedElements(ModuleOp module, int degree,
     auto parameter = symbols.lookup<nn::ParameterOp>(name);
     RankedTensorType type =
         nn::getShareType(cast<RankedTensorType>(parameter.getType()), share);
-    bool isWhole = share.kind == nn::ParameterShare::Whole;
-    std::vector<int64_t> &counts =
-        nn::isQuantized(type) ? shared.quantizedPart
-        : parameter.getFrozen()
-            ? (isWhole ? shared.frozenWhole : shared.frozenPart)
-            : (isWhole ? shared.whole : shared.part);
-    int64_t elements = nn::getStoredElements(type);
+    // Quantised parameters count as divided: none of them is whole.
+    bool isWhole =
+        share.kind == nn::ParameterShare::Whole && !nn::isQuantized(type);
     bool isInt8 =
         zero::hasInt8States(parameter) &&
         (share.kind != nn::ParameterShare::Slice ||
          !nn::cutsBlocks(cast<RankedTensorType>(parameter.getType()).getShape(),
                          share, POPLAR_STATE_BLOCK));
+    ParameterElements elements = countElements(parameter, type, isInt8);
+    UnitElements &held = isWhole ? whole : part;
     auto readers = units->getReaders(name);
-    for (int64_t unit : readers) {
-      counts[unit] += elements;
-      if (isInt8)
-        (isWhole ? shared.int8Whole : shared.int8Part)[unit] += elements;
-    }
-    if (isInt8 && !isWhole && readers.size() > 1)
-      shared.tiedInt8Part += elements;
+    for (int64_t unit : readers)
+      held.units[unit] = held.units[unit] + elements;
+    if (!isWhole && readers.size() > 1)
+      part.tied.int8States += elements.int8States;
   }
   return success();
 }
@@ -298,9 +286,9 @@ FailureOr<HybridModel> poplar::getHybridModel(ModuleOp module,
   result.mostTensorDegree = getMostTensorDegree(module);
   result.fingerprint = nn::getFingerprint(module);
   ModelFacts facts = zero::getModelFacts(module);
-  result.largestBucket = facts.getTrained().largestBucket;
-  result.largestFrozenBucket = facts.someTrained ? facts.largestBucket : 0;
-  result.largestQuantized = facts.quantized.largestBucket;
+  result.largestBucket.trained = facts.getTrained().largestBucket;
+  result.largestBucket.frozen = facts.someTrained ? facts.largestBucket : 0;
+  result.largestBucket.quantizedBytes = facts.largestQuantizedBucket;
   result.wholeStep = {facts.gatheredForward.elements,
                       facts.gatheredBackward.elements, facts.reduced.elements};
   result.quantizedForward = facts.gatheredForward.quantizedBytes;
@@ -341,7 +329,7 @@ FailureOr<HybridModel> poplar::getHybridModel(ModuleOp module,
         merged, findFirstAlike(cluster, counts, static_cast<int>(index)),
         result.mostTensorDegree);
     for (int degree : degrees)
-      if (degree > 1 && !result.sharedElements.count(degree) &&
+      if (degree > 1 && !result.shared.count(degree) &&
           failed(readSharedElements(module, degree, result)))
         return failure();
     for (RecomputePolicy policy : listWords<RecomputePolicy>()) {

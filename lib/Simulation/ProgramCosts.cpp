@@ -12,8 +12,7 @@
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Dialect/Zero/OptimizerStates.h"
 #include "Poplar/Dialect/Zero/PlanFacts.h"
-#include "Poplar/Planner/Model/OptimizerBytes.h"
-#include "Poplar/Planner/Model/StateBytes.h"
+#include "Poplar/Planner/Model/ParameterBytes.h"
 #include "Poplar/Transforms/Plan/ModelStages.h"
 #include "Poplar/Transforms/Plan/Passes.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -325,22 +324,17 @@ FailureOr<ProgramCosts> poplar::getProgramCosts(ModuleOp module,
   costs.ops = std::move(measured->ops);
   costs.bytesPerSample = measured->perSample;
   SymbolTableCollection symbols;
-  StateElements state = {0, 0};
-  int64_t saved = 0;
+  ParameterElements state;
   for (auto bucket : module.getOps<zero::BucketOp>()) {
     int64_t elements = zero::BucketLayout::get(bucket, symbols)->elements;
-    saved += getSavedStateBytes(zero::countInt8States(bucket, symbols));
-    if (bucket.getQuantized()) {
-      state.quantizedBytes += elements;
-      continue;
-    }
-    state.all += elements;
-    if (bucket.getFrozen())
-      state.frozen += elements;
+    state.int8States += zero::countInt8States(bucket, symbols);
+    (bucket.getQuantized() ? state.quantizedBytes
+     : bucket.getFrozen()  ? state.frozen
+                           : state.trained) += elements;
   }
-  costs.trained = state.trained();
+  costs.trained = state.trained;
   StateFormat format = StateFormat::of(choice.info.getWorkingFormat());
-  costs.fixedBytes = state.replicatedBytes(format, /*zeroStage=*/0) - saved +
+  costs.fixedBytes = getStateBytes(format, /*zeroStage=*/0, state, {}) +
                      llvm::alignTo(measured->scratch, POPLAR_ALIGNMENT);
   return costs;
 }

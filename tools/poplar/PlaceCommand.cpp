@@ -91,7 +91,7 @@ static std::string formatJSON(const GeoPlan &plan, double simulated,
          ",\n  \"micro_batches\": " + formatList(plan.microBatches) +
          ",\n  \"cost\": {\n    \"total_seconds\": " +
          formatNumber(plan.seconds) +
-         ",\n    \"simulated_seconds\": " + formatNumber(simulated) +
+         ",\n    \"simulated_from_costs_seconds\": " + formatNumber(simulated) +
          ",\n    \"lower_bound_seconds\": " + formatNumber(bound) +
          "\n  }\n}\n";
 }

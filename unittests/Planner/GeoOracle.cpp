@@ -22,18 +22,23 @@ GeoProblem poplar::makeRandomGeo(std::mt19937 &random) {
   GeoProblem problem;
   int units = 1 + below(4), devices = 1 + below(5), nodes = 1 + below(devices),
       kinds = 1 + below(3);
-  for (int i = 0; i < units; ++i)
-    problem.elements.push_back(10 * (1 + below(4)));
-  problem.tiedElements = below(3) ? 0 : 10;
-  if (below(2))
-    for (int i = 0; i < units; ++i)
-      problem.frozenElements.push_back(20 * (1 + below(5)));
+  UnitElements &parameters = problem.parameters;
+  parameters.units.resize(units);
+  for (ParameterElements &unit : parameters.units)
+    unit.trained = 10 * (1 + below(4));
+  parameters.tied.trained = below(3) ? 0 : 10;
+  if (below(2)) {
+    for (ParameterElements &unit : parameters.units)
+      unit.frozen = 20 * (1 + below(5));
+    parameters.tied.frozen = parameters.tied.trained;
+  }
   // This makes half of all problems.
-  if (problem.elements[0] > 20)
-    for (int64_t count : problem.elements)
-      problem.int8States.push_back(count / 4 * 3);
-  if (!problem.int8States.empty())
-    problem.tiedInt8States = problem.tiedElements;
+  if (parameters.units[0].trained > 20) {
+    for (ParameterElements &unit : parameters.units)
+      unit.int8States = unit.trained / 4 * 3;
+    parameters.tied.int8States =
+        std::min(parameters.tied.trained, parameters.units.back().int8States);
+  }
   problem.boundaryBytes = below(40);
   problem.microBatches = 1 + below(7);
   problem.gradientBytes = below(5);
@@ -42,10 +47,10 @@ GeoProblem poplar::makeRandomGeo(std::mt19937 &random) {
     kind.name = "kind" + std::to_string(i);
     kind.memory = below(3) ? 1e6 : 100 + below(1000);
     kind.fixedBytes = below(20);
-    kind.replicatedBytes = below(6);
-    kind.shardedBytes = below(12);
-    kind.savedStateBytes = kind.shardedBytes / 2;
-    kind.frozenBytes = below(6);
+    kind.state.replicated = below(6);
+    kind.state.sharded = below(12);
+    kind.state.savedStates = kind.state.sharded / 2;
+    kind.state.frozen = below(6);
     kind.optimizerSeconds = below(3) * 0.01;
     GeoProblem::Mode mode;
     for (int unit = 0; unit < units; ++unit) {
@@ -124,9 +129,9 @@ private:
 double Definition::getElements(size_t j) const {
   double all = 0;
   for (int unit = plan.cuts[j]; unit < plan.cuts[j + 1]; ++unit)
-    all += static_cast<double>(problem.elements[unit]);
-  if (plan.stages.size() == 1 && problem.elements.size() > 1)
-    all -= static_cast<double>(problem.tiedElements);
+    all += static_cast<double>(problem.parameters.units[unit].trained);
+  if (plan.stages.size() == 1 && problem.units() > 1)
+    all -= static_cast<double>(problem.parameters.tied.trained);
   return all;
 }
 
@@ -148,9 +153,11 @@ double Definition::getSync(size_t j, size_t k) const {
   for (size_t i = 0; i < plan.pipelines(); ++i)
     nodes.insert(device(j, i).node);
   size_t last = plan.stages.size() - 1;
-  bool isTied = last > 0 && problem.tiedElements > 0 && (j == 0 || j == last);
+  bool isTied =
+      last > 0 && problem.parameters.tied.trained > 0 && (j == 0 || j == last);
   double own = getElements(j) -
-               (isTied ? static_cast<double>(problem.tiedElements) : 0),
+               (isTied ? static_cast<double>(problem.parameters.tied.trained)
+                       : 0),
          each = problem.gradientBytes + problem.parameterBytes, x = own * each,
          longest = 0, optimizer = 0;
   for (int node : nodes) {
@@ -174,7 +181,8 @@ double Definition::getSync(size_t j, size_t k) const {
   if (isTied) {
     const LinkSpeed &speed = link(device(0, k).node, device(last, k).node);
     tied = 2 * speed.latency +
-           static_cast<double>(problem.tiedElements) * each / speed.bandwidth;
+           static_cast<double>(problem.parameters.tied.trained) * each /
+               speed.bandwidth;
   }
   return longest + optimizer + tied;
 }
@@ -190,20 +198,21 @@ const GeoProblem::Mode *Definition::getMode(size_t j, size_t k) const {
     double work = 0, frozen = 0, wide = getElements(j);
     for (int unit = plan.cuts[j]; unit < plan.cuts[j + 1]; ++unit) {
       work = std::max(work, mode.workBytes[unit]);
-      if (!problem.int8States.empty())
-        wide -= static_cast<double>(problem.int8States[unit]);
-      if (!problem.frozenElements.empty())
-        frozen += static_cast<double>(problem.frozenElements[unit]);
+      const ParameterElements &own = problem.parameters.units[unit];
+      wide -= static_cast<double>(own.int8States);
+      frozen += static_cast<double>(own.frozen);
     }
-    if (plan.stages.size() == 1 && problem.units() > 1)
-      wide += static_cast<double>(problem.tiedInt8States);
+    if (plan.stages.size() == 1 && problem.units() > 1) {
+      wide += static_cast<double>(problem.parameters.tied.int8States);
+      frozen -= static_cast<double>(problem.parameters.tied.frozen);
+    }
     // All that is f32 may be in one shard.
     double shard = getElements(j) / static_cast<double>(plan.pipelines()),
            int8 = shard > wide ? shard - wide : 0,
-           bytes = it.fixedBytes + work + frozen * it.frozenBytes +
+           bytes = it.fixedBytes + work + frozen * it.state.frozen +
                    inFlight * sum(mode.savedBytes, j) +
-                   getElements(j) * it.replicatedBytes +
-                   shard * it.shardedBytes - int8 * it.savedStateBytes;
+                   getElements(j) * it.state.replicated +
+                   shard * it.state.sharded - int8 * it.state.savedStates;
     if (bytes <= it.memory * (1 + 1e-9))
       return &mode;
   }

@@ -126,14 +126,16 @@ TEST(GeoSearch, KeepsTheStagesThatAreAskedFor) {
 /// Two kinds of devices on three nodes, five units.
 static GeoProblem makeProblem() {
   GeoProblem problem;
-  problem.elements.assign(5, 100);
+  ParameterElements unit;
+  unit.trained = 100;
+  problem.parameters.units.assign(5, unit);
   problem.boundaryBytes = 10;
   problem.microBatches = 8;
   for (double seconds : {1.0, 2.0}) {
     GeoProblem::Kind kind;
     kind.name = "kind";
     kind.memory = 1000;
-    kind.replicatedBytes = 1;
+    kind.state.replicated = 1;
     kind.modes.resize(1);
     kind.modes[0].forward.assign(5, seconds);
     kind.modes[0].backward.assign(5, 2 * seconds);
@@ -156,10 +158,10 @@ TEST(GeoProblem, IsChecked) {
   };
   using Problem = GeoProblem;
   double nan = std::numeric_limits<double>::quiet_NaN();
-  EXPECT_EQ(check([](Problem &p) { p.elements.clear(); }),
-            "elements: has no units");
-  EXPECT_EQ(check([](Problem &p) { p.tiedElements = 101; }),
-            "tiedElements: the first and the last unit have fewer");
+  EXPECT_EQ(check([](Problem &p) { p.parameters.units.clear(); }),
+            "parameters: has no units");
+  EXPECT_EQ(check([](Problem &p) { p.parameters.tied.trained = 101; }),
+            "parameters: tied: the first and the last unit have fewer");
   EXPECT_EQ(check([](Problem &p) { p.microBatches = 0; }),
             "microBatches must be at least 1");
   EXPECT_EQ(check([&](Problem &p) { p.boundaryBytes = nan; }),
@@ -228,9 +230,7 @@ TEST(GeoPlan, IsVerified) {
             "cuts[0]: stage 0 has no units");
   EXPECT_EQ(verify([](Plan &p) { p.microBatches[1] = 3; }),
             "microBatches: add up to 7, not 8");
-  EXPECT_EQ(verify([](Plan &p) {
-              p.microBatches = {8, 0};
-            }),
+  EXPECT_EQ(verify([](Plan &p) { p.microBatches = {8, 0}; }),
             "microBatches[1]: must be at least 1");
   EXPECT_EQ(verify([](Plan &p) { p.cuts[1] = 2; }),
             "stages[1]: exceeds the memory of device 2");

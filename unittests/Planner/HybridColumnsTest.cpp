@@ -107,7 +107,9 @@ TEST(HybridColumns, NoneOfSeveralChunksBeatsTheBound) {
 /// Each type has its own cuts, and what they exchange waits for both.
 TEST(HybridColumns, CutUnitsEachInItsOwnWay) {
   HybridProblem problem;
-  problem.elements.assign(6, 10);
+  ParameterElements unit;
+  unit.trained = 10;
+  problem.parameters.units.assign(6, unit);
   problem.globalBatch = 30;
   problem.zeroStages = {1};
   for (int count : {2, 3}) {

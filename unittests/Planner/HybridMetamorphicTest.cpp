@@ -75,7 +75,9 @@ static RandomModel makeModel(std::mt19937 &random, size_t ranks) {
   for (size_t unit = 0; unit < units; ++unit) {
     bool isEnd = unit == 0 || unit + 1 == units;
     model.names.push_back("unit." + std::to_string(unit));
-    model.elements.push_back(isEnd ? 8000000 : 100000000 / int64_t(units));
+    ParameterElements elements;
+    elements.trained = isEnd ? 8000000 : 100000000 / int64_t(units);
+    model.parameters.units.push_back(elements);
     UnitWork work;
     work.forward = {op};
     work.backward.assign(isEnd ? 1 : 2, op);
@@ -83,7 +85,7 @@ static RandomModel makeModel(std::mt19937 &random, size_t ranks) {
     work.workBytes = 4000000;
     keep.units.push_back(std::move(work));
   }
-  model.tiedElements = random() % 2 ? 4000000 : 0;
+  model.parameters.tied.trained = random() % 2 ? 4000000 : 0;
   bool canShare = random() % 2;
   HybridModel::Variant recompute = keep;
   recompute.recompute = RecomputePolicy::Unit;

@@ -48,8 +48,7 @@ ClusterView makeCluster() {
 HybridModel makeModel(const ClusterView &cluster) {
   HybridModel model;
   model.names = {"front", "block.0", "block.1", "back"};
-  model.elements = {100, 1000, 1000, 300};
-  model.tiedElements = 100;
+  model.parameters = {{{100}, {1000}, {1000}, {300}}, {100}};
   model.mostTensorDegree = 4;
   RooflineOp op;
   op.kind = RooflineOp::Kind::Gemm;
@@ -76,7 +75,8 @@ HybridModel makeModel(const ClusterView &cluster) {
     op.flops /= 2;
     op.columns /= 2;
   }
-  model.sharedElements[2] = {{60, 510, 510, 160}, {20, 20, 20, 20}};
+  model.shared[2] = {{{{60}, {510}, {510}, {160}}, {50}},
+                     {{{20}, {20}, {20}, {20}}, {}}};
   model.variants.assign(cluster.types.size(), variants);
   return model;
 }
@@ -112,8 +112,8 @@ TEST(HybridModel, TakesDevicesAndLinksFromTheCluster) {
   EXPECT_EQ(problem->getLink(1, 1).speed.bandwidth, 1e11);
   EXPECT_FALSE(problem->getLink(1, 1).isShared);
   EXPECT_EQ(problem->parameterBytes, 2);
-  EXPECT_EQ(problem->countElements(0, 4), 2300);
-  EXPECT_EQ(problem->countElements(0, 2), 1100);
+  EXPECT_EQ(problem->parameters.count(0, 4).trained, 2300);
+  EXPECT_EQ(problem->parameters.count(0, 2).trained, 1100);
 }
 
 TEST(HybridModel, LinksKeepTheirOverheadInAllProblems) {
@@ -238,13 +238,17 @@ TEST(HybridModel, SharesUnitsAmongDevices) {
   EXPECT_LT(computing, whole.forward / 2 * 1.05);
   EXPECT_EQ(half.savedBytes, whole.savedBytes / 2);
   // Units 0 to 2: what the first has, and what both have.
-  EXPECT_EQ(problem->countShared(2, 0, 3),
-            std::pair(int64_t(1080), int64_t(60)));
+  HeldElements held = problem->hold(2, 0, 3);
+  EXPECT_EQ(held.own.trained, 1030);
+  EXPECT_EQ(held.tied.trained, 50);
+  EXPECT_EQ(held.whole.trained, 60);
   // Tied parameters of all units count once. For four devices nothing is known
   // but their number.
-  EXPECT_EQ(problem->countShared(2, 0, 4),
-            std::pair(int64_t(1190), int64_t(80)));
-  EXPECT_EQ(problem->countShared(4, 0, 4), std::pair(int64_t(575), int64_t(0)));
+  held = problem->hold(2, 0, 4);
+  EXPECT_EQ(held.own.trained, 1190);
+  EXPECT_EQ(held.tied.trained, 0);
+  EXPECT_EQ(held.whole.trained, 80);
+  EXPECT_EQ(problem->hold(4, 0, 4).own.trained, 575);
 }
 
 TEST(HybridModel, UnlikeDevicesOfANodeAreATeam) {
@@ -355,7 +359,7 @@ static void checkExchange(int nodes, int perNode, const std::string &target) {
     }
   CollectiveCost collectives(cluster, places);
   HybridProblem problem;
-  problem.elements = {bounds.back()};
+  problem.parameters.units = {{bounds.back()}};
   problem.globalBatch = nodes * perNode;
   problem.zeroStages = {1};
   HybridProblem::DeviceType type;

@@ -27,11 +27,7 @@ static constexpr double never = std::numeric_limits<double>::infinity();
 /// All units between the first and the last as the second.
 static void makeEqual(HybridProblem &problem) {
   for (int i = 2; i + 1 < problem.units(); ++i) {
-    problem.elements[i] = problem.elements[1];
-    if (!problem.int8States.empty())
-      problem.int8States[i] = problem.int8States[1];
-    if (!problem.frozenElements.empty())
-      problem.frozenElements[i] = problem.frozenElements[1];
+    problem.parameters.units[i] = problem.parameters.units[1];
     for (HybridProblem::DeviceType &type : problem.types)
       for (Mode &mode : type.modes)
         mode.units[i] = mode.units[1];
@@ -63,19 +59,21 @@ HybridProblem poplar::makeRandomHybrid(std::mt19937 &random) {
 static HybridProblem makeRandomHybrid(std::mt19937 &random, int units) {
   auto below = [&](int bound) { return static_cast<int>(random() % bound); };
   HybridProblem problem;
-  for (int i = 0; i < units; ++i)
-    problem.elements.push_back(10 * (1 + below(5)));
-  problem.tiedElements = below(3) ? 0 : 5;
+  UnitElements &parameters = problem.parameters;
+  parameters.units.resize(units);
+  for (ParameterElements &unit : parameters.units)
+    unit.trained = 10 * (1 + below(5));
+  parameters.tied.trained = below(3) ? 0 : 5;
   // This makes half of all problems.
-  if (problem.elements[0] > 20) {
-    for (int64_t count : problem.elements)
-      problem.int8States.push_back(count / 4 * 3);
-    problem.tiedInt8States = problem.tiedElements;
+  if (parameters.units[0].trained > 20) {
+    for (ParameterElements &unit : parameters.units)
+      unit.int8States = unit.trained / 4 * 3;
+    parameters.tied.int8States = parameters.tied.trained;
   }
   if (below(2)) {
-    for (int i = 0; i < units; ++i)
-      problem.frozenElements.push_back(20 * (1 + below(5)));
-    problem.tiedFrozenElements = below(3) ? 0 : 15;
+    for (ParameterElements &unit : parameters.units)
+      unit.frozen = 20 * (1 + below(5));
+    parameters.tied.frozen = below(3) ? 0 : 15;
   }
   if (below(2))
     problem.wholeStep = {50 + below(99), 50 + below(99), 50 + below(99)};
@@ -243,8 +241,7 @@ static std::vector<std::pair<int, int>> cutChunks(const Place &here,
 
 double poplar::defineHybridCost(const HybridProblem &problem,
                                 const HybridPlan &plan, FirstSync *firstSync) {
-  int stages = static_cast<int>(plan.groups.size()),
-      units = static_cast<int>(problem.elements.size());
+  int stages = static_cast<int>(plan.groups.size()), units = problem.units();
   double longest = 0;
   for (size_t l = 0; l < plan.lanes.size(); ++l) {
     const Lane &lane = plan.lanes[l];
@@ -260,25 +257,22 @@ double poplar::defineHybridCost(const HybridProblem &problem,
       b[j] = here.sum([](const auto &unit) { return unit.backward; });
       int64_t elements = 0, int8States = 0, largest = 0, work = 0, ranks = 0,
               replicas = 0;
+      int64_t frozen = 0, largestFrozen = 0;
       for (int i = group.first; i < group.end; ++i) {
-        elements += problem.elements[i];
-        if (!problem.int8States.empty())
-          int8States += problem.int8States[i];
-        largest = std::max(largest, problem.elements[i]);
+        const ParameterElements &unit = problem.parameters.units[i];
+        elements += unit.trained;
+        int8States += unit.int8States;
+        frozen += unit.frozen;
+        largest = std::max(largest, unit.trained);
+        largestFrozen = std::max(largestFrozen, unit.frozen);
         work = std::max(work, here.mode().units[i].workBytes);
       }
+      const ParameterElements &ofBoth = problem.parameters.tied;
       if (group.first == 0 && group.end == units && units > 1) {
-        elements -= problem.tiedElements;
-        int8States -= problem.tiedInt8States;
+        elements -= ofBoth.trained;
+        int8States -= ofBoth.int8States;
+        frozen -= ofBoth.frozen;
       }
-      int64_t frozen = 0, largestFrozen = 0;
-      for (int i = group.first;
-           i < group.end && !problem.frozenElements.empty(); ++i) {
-        frozen += problem.frozenElements[i];
-        largestFrozen = std::max(largestFrozen, problem.frozenElements[i]);
-      }
-      if (group.first == 0 && group.end == units && units > 1)
-        frozen -= problem.tiedFrozenElements;
       for (const GroupPart &holder : getHolders(problem, plan, j)) {
         ranks += holder.pipelines * holder.tensorDegree;
         replicas += holder.pipelines;
@@ -286,10 +280,10 @@ double poplar::defineHybridCost(const HybridProblem &problem,
       int t = here.degree(), z = group.zeroStage;
       const StateFormat &state = here.type().state;
       // What the first and the last group share is no group's own.
-      int64_t tied = (j == 0) != (j == stages - 1) ? problem.tiedElements : 0,
+      int64_t tied = (j == 0) != (j == stages - 1) ? ofBoth.trained : 0,
               bytes = 0;
       elements -= tied;
-      int64_t tiedInt8 = tied ? problem.tiedInt8States : 0;
+      int64_t tiedInt8 = tied ? ofBoth.int8States : 0;
       auto hold = [&](int64_t count, int64_t int8, int stage) {
         int64_t whole = ceilDivide(count, t),
                 shard = ceilDivide(whole * t, ranks);
@@ -444,7 +438,7 @@ static void forEachCompletion(
     const HybridProblem &problem, HybridPlan &plan,
     const std::function<bool(size_t, const Lane::Stage &)> &allows,
     const std::function<void()> &use) {
-  int units = static_cast<int>(problem.elements.size()),
+  int units = problem.units(),
       begin = plan.groups.empty() ? 0 : plan.groups.back().end;
   if (begin == units)
     return use();
@@ -568,7 +562,7 @@ static void forEachLayered(const HybridProblem &problem, const GroupPart *fixed,
 static double searchSideBySide(const HybridProblem &problem,
                                PipelineSchedule schedule) {
   double best = never;
-  int units = static_cast<int>(problem.elements.size());
+  int units = problem.units();
   for (int stages = 1; stages <= units; ++stages)
     for (const Mode &first : problem.types[0].modes)
       for (const Mode &second : problem.types[1].modes) {

@@ -123,8 +123,8 @@ TEST(HybridProblem, NamesWhatIsWrong) {
     change(problem);
     return problem.check();
   };
-  EXPECT_EQ(check([](HybridProblem &it) { it.elements.clear(); }),
-            "elements: has no units");
+  EXPECT_EQ(check([](HybridProblem &it) { it.parameters.units.clear(); }),
+            "parameters: has no units");
   EXPECT_EQ(check([](HybridProblem &it) { it.globalBatch = 0; }),
             "globalBatch must be at least 1");
   EXPECT_EQ(check([](HybridProblem &it) { it.types[0].modes.clear(); }),
@@ -148,7 +148,7 @@ TEST(HybridProblem, NamesWhatIsWrong) {
 /// Breaks a good plan in every way that verify() names.
 TEST(HybridPlan, NamesWhatIsWrong) {
   HybridProblem problem;
-  problem.elements = {10, 10, 10};
+  problem.parameters.units = {{10}, {10}, {10}};
   problem.globalBatch = 8;
   problem.boundaryBytes = 4;
   HybridProblem::DeviceType type;

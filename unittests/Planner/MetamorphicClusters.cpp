@@ -201,7 +201,7 @@ const std::vector<ClusterChange> &test::getClusterChanges() {
 static void scaleModel(RandomCluster &made, int64_t factor) {
   ModelFacts &model = made.model;
   for (int64_t *count :
-       {&model.elements, &model.largestBucket, &model.firstBucket,
+       {&model.parameters.trained, &model.largestBucket, &model.firstBucket,
         &model.lastBucket, &model.gatheredForward.elements,
         &model.gatheredBackward.elements, &model.reduced.elements})
     *count *= factor;

@@ -26,7 +26,7 @@ namespace {
 /// A lane of one device a stage, whose units take `forward[i]` and twice that.
 HybridProblem makeChain(const std::vector<double> &forward, double message) {
   HybridProblem problem;
-  problem.elements.assign(forward.size(), 1);
+  problem.parameters.units.assign(forward.size(), {1});
   problem.globalBatch = 1;
   problem.boundaryBytes = 1;
   HybridProblem::DeviceType type;

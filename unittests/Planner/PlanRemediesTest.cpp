@@ -31,7 +31,7 @@ protected:
       for (int stage = 0; stage < 4; ++stage)
         cluster.profiles.push_back(
             makeDeviceProfile(type, stage, RecomputePolicy::Keep));
-    model.elements = 1000;
+    model.parameters.trained = 1000;
     choices.globalBatch = 6;
   }
 

@@ -79,7 +79,7 @@ protected:
       cluster.profiles.back().seconds = {10, 80};
       cluster.profiles.back().isEstimate = true;
     }
-    model.elements = 1000;
+    model.parameters.trained = 1000;
     plan.groups.front().zeroStage = 2;
     plan.globalBatch = 8;
     plan.policy = "mine";

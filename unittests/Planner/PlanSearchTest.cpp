@@ -187,7 +187,7 @@ TEST(PlanSearchTest, OrderOfNodesDoesNotMatter) {
       cluster.profiles.push_back(
           makeDeviceProfile(0, stage, RecomputePolicy::Keep));
     ModelFacts model;
-    model.elements = model.firstBucket = model.lastBucket = 1000;
+    model.parameters.trained = model.firstBucket = model.lastBucket = 1000;
     model.buckets = 1;
     model.gatheredForward = model.gatheredBackward = model.reduced = {1, 1000};
     PlanChoices choices;
@@ -236,7 +236,7 @@ TEST(PlanSearchTest, NothingIsLeftOutForWantOfAProfile) {
     cluster.profiles.push_back(
         makeDeviceProfile(0, stage, RecomputePolicy::Keep));
   ModelFacts model;
-  model.elements = 1000;
+  model.parameters.trained = 1000;
   PlanChoices choices;
   choices.globalBatch = 8;
   PlanSearchResult result = searchPlans(cluster, model, exact(), choices);
@@ -273,7 +273,7 @@ TEST(PlanSearchTest, ChoosesWhatIsRecomputed) {
   cluster.profiles[1].seconds = {2.1, 9.8};
   cluster.profiles[1].memory = DeviceProfile::Memory{16000, 500};
   ModelFacts model;
-  model.elements = 1000;
+  model.parameters.trained = 1000;
   PlanChoices choices;
   choices.stages = {0};
   choices.globalBatch = 8;
@@ -297,11 +297,12 @@ double secondsToSearch(int64_t devices, bool recomputes,
                        int64_t fixed = 1'124'000'000'000) {
   ClusterView cluster;
   ModelFacts model;
-  model.elements = 70'000'000'000;
+  model.parameters.trained = 70'000'000'000;
   model.buckets = 82;
   model.largestBucket = 1'000'000'000;
   model.firstBucket = model.lastBucket = 500'000'000;
-  model.gatheredForward = model.reduced = {model.buckets, model.elements};
+  model.gatheredForward =
+      model.reduced = {model.buckets, model.countElements()};
   model.gatheredBackward = {80, 69'000'000'000};
   for (int type = 0; type < 8; ++type) {
     cluster.types.push_back(

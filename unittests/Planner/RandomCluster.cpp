@@ -38,7 +38,7 @@ test::RandomCluster test::makeRandomCluster(std::mt19937 &random) {
   auto real = [&] { return std::uniform_real_distribution<>(0, 1)(random); };
   RandomCluster made;
   ClusterView &cluster = made.cluster;
-  made.model.elements = 1000;
+  made.model.parameters.trained = 1000;
   made.model.buckets = static_cast<int64_t>(random() % 3);
   made.model.largestBucket = made.model.buckets ? 400 : 0;
   made.model.firstBucket = made.model.buckets ? 200 : 0;

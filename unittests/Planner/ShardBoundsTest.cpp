@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Planner/Zero/ShardBounds.h"
-#include "Poplar/Planner/Model/StateBytes.h"
+#include "Poplar/Planner/Model/ParameterBytes.h"
 #include <algorithm>
 #include <gtest/gtest.h>
 #include <random>
@@ -21,17 +21,15 @@ TEST(StateBytesTest, StagesShardOneKindMoreEach) {
   // are f32. A tenth of 1,000 elements.
   StateFormat half = StateFormat::halfPrecision();
   int64_t totals[] = {18000, 6000 + 1200, 2000 + 1600, 1800};
-  for (int stage = 0; stage < 4; ++stage) {
-    EXPECT_EQ(stateBytes(half, stage, 1000, 100).total(), totals[stage]);
-    EXPECT_EQ(1000 * half.replicated(stage) + 100 * half.sharded(stage),
-              totals[stage]);
-  }
-  StateBytes bytes = stateBytes(StateFormat::singlePrecision(), 2, 1000, 10);
-  EXPECT_EQ(bytes.parameters, 4000);
-  EXPECT_EQ(bytes.gradients, 40);
-  EXPECT_EQ(bytes.optimizer, 80);
+  ParameterElements elements, shard;
+  elements.trained = 1000;
+  shard.trained = 100;
+  for (int stage = 0; stage < 4; ++stage)
+    EXPECT_EQ(getStateBytes(half, stage, elements, shard), totals[stage]);
+  EXPECT_EQ(getStateBytes(StateFormat::singlePrecision(), 2, elements, shard),
+            4000 + 400 + 800);
   // An empty shard.
-  EXPECT_EQ(stateBytes(half, 3, 1000, 0).total(), 0);
+  EXPECT_EQ(getStateBytes(half, 3, elements, {}), 0);
 }
 
 TEST(ShardBoundsTest, EqualShardsAreRoundedUp) {

@@ -31,7 +31,7 @@ protected:
     for (int type = 0; type < 2; ++type)
       for (int stage = 0; stage < 4; ++stage)
         cluster.profiles.push_back(makeProfile(type, stage));
-    model.elements = elements;
+    model.parameters.trained = elements;
     model.gatheredForward = model.gatheredBackward =
         model.reduced = {0, elements};
   }
@@ -278,14 +278,16 @@ TEST_F(ZeroProblemTest, MomentsInEightBitsAreShardedFromStageOneOn) {
   DeviceProfile profile;
   for (int stage = 0; stage < 4; ++stage)
     for (double share : {1.0, 0.25}) {
-      model.savedStateBytes = 0;
+      model.parameters.int8States = 0;
       int64_t wide = getFixedBytes(profile, type, model, stage, share, {});
-      model.savedStateBytes = 1000;
+      model.parameters.int8States = 256;
       int64_t narrow = getFixedBytes(profile, type, model, stage, share, {});
-      EXPECT_EQ(wide - narrow, stage >= 1 ? int64_t(1000 * share) : 1000);
+      // Two moments of 1 byte instead of 4, and a block's two scales of 4.
+      int64_t saved = 256 * 2 * 3 - 2 * 4;
+      EXPECT_EQ(wide - narrow,
+                stage >= 1 ? int64_t(double(saved) * share) : saved);
       EXPECT_EQ(model.getShardedBytes(format, stage),
-                model.getState().shardedBytes(format, stage) -
-                    (stage >= 1 ? 1000 : 0));
+                format.sharded(stage) * elements - (stage >= 1 ? saved : 0));
     }
 }
 
@@ -295,10 +297,11 @@ TEST_F(ZeroProblemTest, FrozenParametersAreGatheredOnly) {
   model.gatheredForward = {5, 1000};
   model.gatheredBackward = {4, 700};
   // A tenth is trained.
-  model.someTrained = ModelFacts::Trained{elements / 10, 60, 2, 40, 60};
+  model.someTrained = ModelFacts::Trained{60, 2, 40, 60};
   model.reduced = {2, elements / 10};
   int64_t trained = elements / 10, frozen = elements - trained;
-  EXPECT_EQ(model.getState().trained(), trained);
+  model.parameters.trained = trained;
+  model.parameters.frozen = frozen;
   // Each of three ranks lacks two thirds of what is sharded and the profile
   // found: optimizer, gradients, then all parameters.
   int64_t sharded[] = {0, 8 * trained, 12 * trained, 16 * trained + 4 * frozen};

@@ -9,7 +9,6 @@
 #include "Poplar/Dialect/Zero/PlanFacts.h"
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Dialect/Zero/OptimizerStates.h"
-#include "Poplar/Planner/Model/OptimizerBytes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include <set>
 
@@ -55,12 +54,11 @@ TrafficCounter::TrafficCounter(ModuleOp module, ModelFacts &model)
       bucketOf[parameter] = bucket;
     someAreFrozen |= bucket.getFrozen();
     ++model.buckets;
-    model.savedStateBytes +=
-        getSavedStateBytes(zero::countInt8States(bucket, symbols));
+    model.parameters.int8States += zero::countInt8States(bucket, symbols);
     if (bucket.getQuantized()) {
-      model.quantized.bytes += size;
-      model.quantized.largestBucket =
-          std::max(model.quantized.largestBucket, size);
+      model.parameters.quantizedBytes += size;
+      model.largestQuantizedBucket =
+          std::max(model.largestQuantizedBucket, size);
       continue;
     }
     if (model.firstBucket == 0)
@@ -150,24 +148,20 @@ ModelFacts zero::getModelFacts(ModuleOp module) {
   ModelFacts model;
   for (auto parameter : module.getOps<nn::ParameterOp>()) {
     auto type = cast<RankedTensorType>(parameter.getType());
-    model.elements += type.getNumElements();
-    if (nn::isQuantized(type))
-      model.quantized.elements += type.getNumElements();
+    (nn::isQuantized(type)   ? model.quantizedElements
+     : parameter.getFrozen() ? model.parameters.frozen
+                             : model.parameters.trained) +=
+        type.getNumElements();
   }
   model.fingerprint = nn::getFingerprint(module);
   TrafficCounter counter(module, model);
-  if (model.someTrained)
-    for (auto parameter : module.getOps<nn::ParameterOp>())
-      if (!parameter.getFrozen())
-        model.someTrained->elements +=
-            cast<RankedTensorType>(parameter.getType()).getNumElements();
   auto function = nn::findEntry<func::FuncOp>(module, nn::Entry::Model);
   if (model.buckets > 0 && function && !function.isExternal())
     counter.run(function);
   else // of which nothing is known but the sizes
-    model.gatheredForward = model.gatheredBackward = model.reduced = {
-        model.buckets, model.elements - model.quantized.elements,
-        model.quantized.bytes};
+    model.gatheredForward = model.gatheredBackward =
+        model.reduced = {model.buckets, model.parameters.countPlain(),
+                         model.parameters.quantizedBytes};
   return model;
 }
 

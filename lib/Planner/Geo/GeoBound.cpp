@@ -32,6 +32,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Poplar/Planner/Cluster/ExchangeCost.h"
 #include "Poplar/Planner/Geo/GeoSearch.h"
 #include <algorithm>
 #include <cmath>
@@ -53,7 +54,7 @@ static std::vector<double> findTree(const GeoProblem &problem) {
   auto message = [&](size_t from, size_t to) {
     const LinkSpeed &link =
         problem.getLink(static_cast<int>(from), static_cast<int>(to));
-    return link.latency + problem.boundaryBytes / link.bandwidth;
+    return getMessageSeconds(link, problem.boundaryBytes);
   };
   size_t last = problem.devices.front().node;
   --left[last];
@@ -89,13 +90,13 @@ GeoBound::GeoBound(const GeoProblem &problem) : problem(problem) {
   leastOptimizer = never;
   for (size_t i = 0; i < problem.kinds.size(); ++i) {
     all.push_back(0);
-    for (size_t unit = 0; unit < problem.elements.size(); ++unit)
+    for (size_t unit = 0; unit < problem.parameters.units.size(); ++unit)
       all.back() += seconds(problem.kinds[i], unit);
     if (isUsed[i])
       leastOptimizer =
           std::min(leastOptimizer, problem.kinds[i].optimizerSeconds);
   }
-  for (size_t unit = 0; unit < problem.elements.size(); ++unit) {
+  for (size_t unit = 0; unit < problem.parameters.units.size(); ++unit) {
     double least = never, leastForward = never, leastShare = never;
     for (size_t i = 0; i < problem.kinds.size(); ++i) {
       if (!isUsed[i])
@@ -121,7 +122,8 @@ GeoBound::GeoBound(const GeoProblem &problem) : problem(problem) {
   joins.push_back(0);
   for (double edge : findTree(problem))
     joins.push_back(joins.back() + edge);
-  elements = static_cast<double>(problem.countElements(0, problem.units()));
+  elements =
+      static_cast<double>(problem.parameters.count(0, problem.units()).trained);
   int nodes = static_cast<int>(problem.nodes.size());
   for (int node = 0; node < nodes; ++node) {
     LinkSpeed link{never, 0};
@@ -141,7 +143,9 @@ GeoBound::GeoBound(const GeoProblem &problem) : problem(problem) {
 /// Seconds of the gradient exchange of the stage with the most elements.
 double GeoBound::getSync(int stages, int pipelines) const {
   // Beside what is tied, which goes between two stages.
-  double tied = stages > 1 ? static_cast<double>(problem.tiedElements) : 0,
+  double tied = stages > 1
+                    ? static_cast<double>(problem.parameters.tied.trained)
+                    : 0,
          most = elements / stages,
          bytes = (elements - tied) / stages *
                  (problem.gradientBytes + problem.parameterBytes),
@@ -152,7 +156,7 @@ double GeoBound::getSync(int stages, int pipelines) const {
       nodes = std::min<int>(pipelines, static_cast<int>(best.size()));
   double least = never;
   if (fewest == 1)
-    least = (pipelines - 1.0) / pipelines * bytes / bestInside.bandwidth;
+    least = getRemotePart(pipelines) * bytes / bestInside.bandwidth;
   for (int n = std::max(fewest, 2); n <= nodes; ++n)
     for (const LinkSpeed &link : best)
       least = std::min(

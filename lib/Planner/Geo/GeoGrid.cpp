@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Geo/GeoGrid.h"
+#include "Poplar/Planner/Cluster/ExchangeCost.h"
 #include <algorithm>
 #include <limits>
 #include <queue>
@@ -31,14 +32,9 @@ static std::vector<double> addUp(const std::vector<double> &values) {
 
 GeoCosts::GeoCosts(const GeoProblem &problem)
     : problem(problem), units(problem.units()) {
-  elementSums = addUp({problem.elements.begin(), problem.elements.end()});
-  auto addUpUnits = [&](const std::vector<int64_t> &values) {
-    return values.empty() ? std::vector<double>(units + 1)
-                          : addUp({values.begin(), values.end()});
-  };
-  int8Sums = addUpUnits(problem.int8States);
-  frozenSums = addUpUnits(problem.frozenElements);
-  quantizedSums = addUpUnits(problem.quantizedBytes);
+  elementSums.emplace_back();
+  for (const ParameterElements &unit : problem.parameters.units)
+    elementSums.push_back(elementSums.back() + unit);
   for (const GeoProblem::Kind &kind : problem.kinds) {
     modes.emplace_back();
     for (const GeoProblem::Mode &mode : kind.modes) {
@@ -59,12 +55,8 @@ GeoCosts::GeoCosts(const GeoProblem &problem)
 int GeoCosts::findMode(int kind, int first, int end, double inFlight,
                        int pipelines, double &excess) const {
   const GeoProblem::Kind &it = problem.kinds[kind];
-  double elements = getElements(first, end), shard = elements / pipelines,
-         int8 = std::max(shard - (elements - getInt8States(first, end)), 0.0),
-         state = it.fixedBytes + elements * it.replicatedBytes +
-                 shard * it.shardedBytes - int8 * it.savedStateBytes +
-                 (frozenSums[end] - frozenSums[first]) * it.frozenBytes +
-                 quantizedSums[end] - quantizedSums[first],
+  double state =
+             it.fixedBytes + it.state.getBytes(count(first, end), pipelines),
          least = never;
   for (size_t mode = 0; mode < modes[kind].size(); ++mode) {
     const Sums &sums = modes[kind][mode];
@@ -105,13 +97,13 @@ void GeoGrid::refreshSync(int stage) {
   exchanges[stage].clear();
   double share = 1.0 / static_cast<double>(nodes.size());
   for (int node : nodes) {
-    Exchange exchange{0, 0};
+    DTFMExchange exchange{0, 0};
     if (double inNode = counts[node]; inNode > 1) {
       const LinkSpeed &inside = problem.nodes[node].inside;
       exchange = {2 * CollectiveSteps::countInside(problem.nodes[node].library,
                                                    counts[node])
                           .getSeconds(inside.latency, 0),
-                  (inNode - 1) / inNode / inside.bandwidth};
+                  getRemotePart(inNode) / inside.bandwidth};
     }
     for (int other : nodes) {
       if (other == node)
@@ -140,7 +132,7 @@ void GeoGrid::refreshMessages(int stage) {
     const LinkSpeed &link = problem.getLink(from, to);
     int sharing = from == to ? 1 : std::max(counts[from], otherCounts[to]);
     messages[stage * pipelines + k] =
-        link.latency + sharing * problem.boundaryBytes / link.bandwidth;
+        getMessageSeconds(link, sharing * problem.boundaryBytes);
     copies[stage * pipelines + k] = problem.boundaryBytes * link.overhead;
   }
   for (int k = 0; k < pipelines; ++k) {
@@ -171,14 +163,15 @@ void GeoGrid::refreshCuts() {
 }
 
 double GeoGrid::getSync(int stage) const {
-  double elements = costs.getElements(cuts[stage], cuts[stage + 1]),
-         own = elements, longest = 0;
+  auto elements =
+      static_cast<double>(costs.count(cuts[stage], cuts[stage + 1]).trained);
+  double own = elements, longest = 0;
   // What is tied goes between the first and the last stage: getTied().
   if (stages > 1 && (stage == 0 || stage + 1 == stages))
-    own -= static_cast<double>(problem.tiedElements);
+    own -= static_cast<double>(problem.parameters.tied.trained);
   double bytes = own * (problem.gradientBytes + problem.parameterBytes);
-  for (const Exchange &exchange : exchanges[stage])
-    longest = std::max(longest, exchange.fixed + bytes * exchange.perByte);
+  for (const DTFMExchange &exchange : exchanges[stage])
+    longest = std::max(longest, exchange.getSeconds(bytes));
   return longest + elements * optimizer[stage];
 }
 
@@ -187,9 +180,9 @@ double GeoGrid::getTied(int pipeline) const {
       last = cells[(stages - 1) * pipelines + pipeline];
   const LinkSpeed &link =
       problem.getLink(problem.devices[first].node, problem.devices[last].node);
-  return 2 * link.latency +
-         static_cast<double>(problem.tiedElements) *
-             (problem.gradientBytes + problem.parameterBytes) / link.bandwidth;
+  return getRoundTripSeconds(
+      link, static_cast<double>(problem.parameters.tied.trained) *
+                (problem.gradientBytes + problem.parameterBytes));
 }
 
 int GeoGrid::getMode(int stage, int pipeline, int64_t microBatches,
@@ -220,7 +213,7 @@ StageCost GeoGrid::getCost(int stage, int pipeline, int64_t microBatches,
 std::vector<PlannedStage> GeoGrid::getStages(int pipeline,
                                              int64_t microBatches) {
   std::vector<PlannedStage> list;
-  bool isTied = problem.tiedElements > 0 && stages > 1;
+  bool isTied = problem.parameters.tied.trained > 0 && stages > 1;
   for (int j = 0; j < stages; ++j) {
     double excess = 0;
     PlannedStage stage;
@@ -239,7 +232,8 @@ std::vector<PlannedStage> GeoGrid::getStages(int pipeline,
 LaneTimes GeoGrid::getTimes(int pipeline, int64_t microBatches,
                             double &excess) {
   LaneTimes times;
-  double tied = problem.tiedElements > 0 && stages > 1 ? getTied(pipeline) : 0;
+  double tied =
+      problem.parameters.tied.trained > 0 && stages > 1 ? getTied(pipeline) : 0;
   StageCost behind;
   for (int j = stages; j-- > 0;) {
     bool isLast = j + 1 == stages;

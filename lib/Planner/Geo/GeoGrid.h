@@ -27,15 +27,11 @@ public:
 
   const GeoProblem &problem;
 
-  double getElements(int first, int end) const {
-    bool both = first == 0 && end == units && end > 1;
-    return elementSums[end] - elementSums[first] -
-           (both ? static_cast<double>(problem.tiedElements) : 0);
-  }
-  double getInt8States(int first, int end) const {
-    bool both = first == 0 && end == units && end > 1;
-    return int8Sums[end] - int8Sums[first] -
-           (both ? static_cast<double>(problem.tiedInt8States) : 0);
+  ParameterElements count(int first, int end) const {
+    ParameterElements all = elementSums[end] - elementSums[first];
+    return problem.parameters.joinsTied(first, end)
+               ? all - problem.parameters.tied
+               : all;
   }
   /// The first mode of a kind in which a stage fits with `inFlight`
   /// micro-batches, in a group of so many pipelines. If there is none, the
@@ -58,7 +54,7 @@ private:
     std::vector<double> work;
   };
   int units;
-  std::vector<double> elementSums, int8Sums, frozenSums, quantizedSums;
+  std::vector<ParameterElements> elementSums;
   /// By kind and mode.
   std::vector<std::vector<Sums>> modes;
 };
@@ -124,13 +120,15 @@ private:
 
   const GeoCosts &costs;
   const GeoProblem &problem;
-  /// What a node of a stage's devices takes: seconds, and seconds for a byte of
-  /// X.
-  struct Exchange {
+  /// What a node of a stage's devices takes by DT-FM's definition, which adds
+  /// up the links to all other nodes: seconds, and seconds for a byte of X.
+  struct DTFMExchange {
     double fixed, perByte;
+
+    double getSeconds(double bytes) const { return fixed + bytes * perByte; }
   };
   /// By row.
-  std::vector<std::vector<Exchange>> exchanges;
+  std::vector<std::vector<DTFMExchange>> exchanges;
   std::vector<double> optimizer;
   /// By row and column, to the next row: seconds, and those that they take of
   /// the devices at both ends.

@@ -8,7 +8,6 @@
 
 #include "Poplar/Planner/Geo/GeoModel.h"
 #include "Poplar/Planner/Cluster/Links.h"
-#include "Poplar/Planner/Model/OptimizerBytes.h"
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -83,16 +82,11 @@ GeoProblemBuilder::makeKind(const HybridProblem::DeviceType &type,
       static_cast<double>(type.scratchBytes) +
       4.0 * static_cast<double>(microBatch * whole.problem.boundaryBytes) /
           degree;
-  kind.replicatedBytes = static_cast<double>(type.state.replicated(1)) / degree;
+  kind.state = StateRates::of(type.state, degree);
   // What rounding left of gradients is kept in f32, at most of all.
   if (whole.problem.roundedGradientBytes)
-    kind.replicatedBytes +=
+    kind.state.replicated +=
         static_cast<double>(whole.problem.gradientBytes) / degree;
-  kind.shardedBytes = static_cast<double>(type.state.sharded(1)) / degree;
-  constexpr int block = 256;
-  kind.savedStateBytes =
-      static_cast<double>(getSavedStateBytes(block)) / block / degree;
-  kind.frozenBytes = static_cast<double>(type.state.parameter) / degree;
   kind.optimizerSeconds = type.optimizerSeconds / degree;
   std::multimap<double, GeoProblem::Mode> bySeconds;
   for (const HybridProblem::Mode &mode : type.modes) {
@@ -197,12 +191,7 @@ GeoProblemBuilder::build(int64_t microBatch, int degree, bool mayBeLeft) const {
     library = std::max(library,
                        getCollectiveLibrary(cluster.types[rank.type].target));
   }
-  geo.problem.elements = from.elements;
-  geo.problem.tiedElements = from.tiedElements;
-  geo.problem.int8States = from.int8States;
-  geo.problem.tiedInt8States = from.tiedInt8States;
-  geo.problem.frozenElements = from.frozenElements;
-  geo.problem.quantizedBytes = from.quantizedBytes;
+  geo.problem.parameters = from.parameters;
   geo.problem.gradientBytes = from.getGradientBytes();
   geo.problem.parameterBytes = static_cast<double>(from.parameterBytes);
   geo.problem.boundaryBytes =
@@ -359,10 +348,11 @@ std::vector<GeoLinkLoad> poplar::findLinkLoads(const GeoProblem &problem,
             2 * problem.boundaryBytes *
             static_cast<double>(plan.microBatches[k]);
     }
-    int64_t own = problem.countElements(plan.cuts[j], plan.cuts[j + 1]);
-    if ((j == 0) != (j + 1 == plan.stages.size()))
-      own -= problem.tiedElements;
-    double each = static_cast<double>(own) *
+    const UnitElements &all = problem.parameters;
+    ParameterElements own =
+        all.count(plan.cuts[j], plan.cuts[j + 1]) -
+        all.countTiedOutside(plan.cuts[j], plan.cuts[j + 1]);
+    double each = static_cast<double>(own.trained) *
                   (problem.gradientBytes + problem.parameterBytes) /
                   static_cast<double>(nodes.size());
     for (int node : nodes)
@@ -370,12 +360,12 @@ std::vector<GeoLinkLoad> poplar::findLinkLoads(const GeoProblem &problem,
         if (node < other)
           load(node, other).gradientBytes += 2 * each;
   }
-  if (problem.tiedElements > 0 && plan.stages.size() > 1)
+  if (problem.parameters.tied.trained > 0 && plan.stages.size() > 1)
     for (size_t k = 0; k < plan.pipelines(); ++k) {
       int first = getNode(0, k), last = getNode(plan.stages.size() - 1, k);
       if (first != last)
         load(first, last).gradientBytes +=
-            static_cast<double>(problem.tiedElements) *
+            static_cast<double>(problem.parameters.tied.trained) *
             (problem.gradientBytes + problem.parameterBytes);
     }
   double seconds = simulateGeoPlan(problem, plan).seconds;

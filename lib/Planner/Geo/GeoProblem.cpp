@@ -11,7 +11,6 @@
 #include "Poplar/Planner/Cluster/Links.h"
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 using namespace poplar;
 
@@ -47,9 +46,11 @@ static std::string checkKind(const GeoProblem::Kind &kind, size_t units) {
   for (auto [value, name] :
        {std::pair(kind.memory, "memory"),
         std::pair(kind.fixedBytes, "fixedBytes"),
-        std::pair(kind.replicatedBytes, "replicatedBytes"),
-        std::pair(kind.shardedBytes, "shardedBytes"),
-        std::pair(kind.frozenBytes, "frozenBytes"),
+        std::pair(kind.state.replicated, "state.replicated"),
+        std::pair(kind.state.sharded, "state.sharded"),
+        std::pair(kind.state.savedStates, "state.savedStates"),
+        std::pair(kind.state.frozen, "state.frozen"),
+        std::pair(kind.state.quantized, "state.quantized"),
         std::pair(kind.optimizerSeconds, "optimizerSeconds")})
     if (!isAmount(value))
       return std::string(name) + " must be finite and not negative";
@@ -101,29 +102,8 @@ static std::string checkNetwork(const GeoProblem &problem) {
 }
 
 std::string GeoProblem::check() const {
-  if (elements.empty())
-    return "elements: has no units";
-  for (size_t i = 0; i < elements.size(); ++i)
-    if (elements[i] < 0)
-      return at("elements", i) + ": must not be negative";
-  if (tiedElements < 0 ||
-      tiedElements > std::min(elements.front(), elements.back()))
-    return "tiedElements: the first and the last unit have fewer";
-  if (!int8States.empty() && int8States.size() != elements.size())
-    return "int8States: expected none, or one number for each unit";
-  for (size_t i = 0; i < int8States.size(); ++i)
-    if (int8States[i] < 0 || int8States[i] > elements[i])
-      return at("int8States", i) + ": expected 0 to the elements of the unit";
-  if (!frozenElements.empty() && frozenElements.size() != elements.size())
-    return "frozenElements: expected none, or one number for each unit";
-  for (size_t i = 0; i < frozenElements.size(); ++i)
-    if (frozenElements[i] < 0)
-      return at("frozenElements", i) + ": must not be negative";
-  if (!quantizedBytes.empty() && quantizedBytes.size() != elements.size())
-    return "quantizedBytes: expected none, or one number for each unit";
-  for (size_t i = 0; i < quantizedBytes.size(); ++i)
-    if (quantizedBytes[i] < 0)
-      return at("quantizedBytes", i) + ": must not be negative";
+  if (std::string error = parameters.check(); !error.empty())
+    return "parameters: " + error;
   if (!isAmount(gradientBytes) || !isAmount(parameterBytes) ||
       !isAmount(boundaryBytes))
     return "gradientBytes, parameterBytes and boundaryBytes must be finite and "
@@ -133,8 +113,7 @@ std::string GeoProblem::check() const {
   if (schedules.empty())
     return "schedules: is empty";
   for (size_t i = 0; i < kinds.size(); ++i)
-    if (std::string error = checkKind(kinds[i], elements.size());
-        !error.empty())
+    if (std::string error = checkKind(kinds[i], units()); !error.empty())
       return at("kinds", i) + "." + error;
   if (std::string error = checkNetwork(*this); !error.empty())
     return error;
@@ -144,11 +123,4 @@ std::string GeoProblem::check() const {
            std::to_string(units()) + " units on " +
            std::to_string(devices.size()) + " devices";
   return "";
-}
-
-int64_t GeoProblem::countElements(int first, int end) const {
-  int64_t all = std::accumulate(elements.begin() + first,
-                                elements.begin() + end, int64_t(0));
-  bool both = first == 0 && end == units() && end > 1;
-  return both ? all - tiedElements : all;
 }

@@ -9,6 +9,7 @@
 #include "Poplar/Planner/Geo/GeoSearch.h"
 #include "Geo/GeoAnnealing.h"
 #include "Placement/PlacementStarts.h"
+#include "Poplar/Planner/Cluster/ExchangeCost.h"
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -132,7 +133,8 @@ void Search::addStarts(const Shape &shape) {
   int devices = static_cast<int>(problem.devices.size()),
       used = shape.stages * shape.pipelines;
   PlacementCosts network(devices);
-  double bytes = costs.getElements(0, problem.units()) / shape.stages *
+  double bytes = static_cast<double>(costs.count(0, problem.units()).trained) /
+                 shape.stages *
                  (problem.gradientBytes + problem.parameterBytes) /
                  shape.pipelines;
   for (int d = 0; d < devices; ++d)
@@ -142,9 +144,8 @@ void Search::addStarts(const Shape &shape) {
       const LinkSpeed &link =
           problem.getLink(problem.devices[d].node, problem.devices[other].node);
       size_t at = size_t(d) * devices + other;
-      network.dataParallel[at] = 2 * link.latency + bytes / link.bandwidth;
-      network.pipeline[at] =
-          link.latency + problem.boundaryBytes / link.bandwidth;
+      network.dataParallel[at] = getRoundTripSeconds(link, bytes);
+      network.pipeline[at] = getMessageSeconds(link, problem.boundaryBytes);
     }
   for (const std::vector<std::vector<int>> &groups :
        buildStarts(network, shape.stages, shape.pipelines, mostLengths)) {

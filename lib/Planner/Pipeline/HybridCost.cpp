@@ -8,7 +8,7 @@
 
 #include "Pipeline/HybridCost.h"
 #include "Division.h"
-#include "Poplar/Planner/Model/OptimizerBytes.h"
+#include "Poplar/Planner/Cluster/ExchangeCost.h"
 #include "Poplar/Planner/Model/ZeroRounds.h"
 #include <algorithm>
 #include <cmath>
@@ -98,11 +98,21 @@ int64_t HybridCosts::Most::get(int first, int end) const {
   return *std::max_element(values.begin() + first, values.begin() + end);
 }
 
+/// One amount of each unit.
+static std::vector<int64_t> listUnits(const HybridProblem &problem,
+                                      int64_t ParameterElements::*amount) {
+  std::vector<int64_t> amounts;
+  for (const ParameterElements &unit : problem.parameters.units)
+    amounts.push_back(unit.*amount);
+  return amounts;
+}
+
 HybridCosts::HybridCosts(const HybridProblem &problem, bool communicates,
                          const FirstStage &first)
     : problem(problem), communicates(communicates), first(first),
-      elements(problem.elements), frozenElements(problem.frozenElements),
-      quantizedBytes(problem.quantizedBytes) {
+      trained(listUnits(problem, &ParameterElements::trained)),
+      frozen(listUnits(problem, &ParameterElements::frozen)),
+      quantized(listUnits(problem, &ParameterElements::quantizedBytes)) {
   int count = static_cast<int>(problem.types.size());
   for (int from = 0; from < count; ++from)
     for (int to = 0; to < count; ++to)
@@ -167,7 +177,7 @@ HybridCosts::getRate(const std::vector<GroupPart> &parts) const {
     const HybridType &type = problem.types[part.type];
     double replicas = static_cast<double>(getReplicasInNode(type, part));
     if (replicas > 1) {
-      inside = std::max(inside, (replicas - 1) / replicas / part.tensorDegree /
+      inside = std::max(inside, getRemotePart(replicas) / part.tensorDegree /
                                     type.inside.bandwidth);
       insideLatency = std::max(insideLatency, type.inside.latency);
     }
@@ -179,9 +189,8 @@ HybridCosts::getRate(const std::vector<GroupPart> &parts) const {
                          ? 1 / static_cast<double>(getStagesInNode(
                                    problem.types[part.type], part))
                          : std::min(part.tensorDegree, other.tensorDegree);
-      between = std::max(between, static_cast<double>(nodes - 1) /
-                                      static_cast<double>(nodes) / share /
-                                      link.speed.bandwidth);
+      between = std::max(between, getRemotePart(static_cast<double>(nodes)) /
+                                      share / link.speed.bandwidth);
       betweenLatency = std::max(betweenLatency, link.speed.latency);
     }
   }
@@ -217,10 +226,8 @@ double HybridCosts::exchangeTied(const GroupPart &part, int64_t bytes) const {
   for (size_t other = 0; other < problem.types.size(); ++other) {
     const HybridProblem::Link &link = problem.getLink(part.type, other);
     double share = link.isShared ? 1 : part.tensorDegree;
-    longest = std::max(longest,
-                       2 * link.speed.latency +
-                           static_cast<double>(problem.tiedElements * bytes) /
-                               share / link.speed.bandwidth);
+    auto all = static_cast<double>(problem.parameters.tied.trained * bytes);
+    longest = std::max(longest, getRoundTripSeconds(link.speed, all / share));
   }
   return communicates ? longest : 0;
 }
@@ -282,6 +289,27 @@ BucketSizes HybridCosts::getBuckets(const Most &ofUnits,
   return {largest, divideUp(count, largest)};
 }
 
+/// What a rank keeps for the time of a bucket only, of the parameters that the
+/// ranks of a group divide.
+int64_t HybridCosts::getTransientBytes(const HybridPlan::Group &group,
+                                       const GroupPart &part,
+                                       const ParameterElements &divided) const {
+  const ParameterElements &largest = problem.largestBucket;
+  BucketSizes ofTrained =
+                  getBuckets(trained, group, divided.trained, largest.trained),
+              ofFrozen =
+                  getBuckets(frozen, group, divided.frozen, largest.frozen),
+              ofQuantized = getBuckets(quantized, group, divided.quantizedBytes,
+                                       largest.quantizedBytes),
+              all = {std::max(ofTrained.largest, ofFrozen.largest),
+                     ofTrained.count + ofFrozen.count + ofQuantized.count,
+                     ofQuantized.largest};
+  for (BucketSizes *sizes : {&all, &ofTrained})
+    sizes->largest = divideUp(sizes->largest, part.tensorDegree);
+  return transientBytes(problem.types[part.type].state, group.zeroStage, all,
+                        ofTrained, problem.overlapDepth);
+}
+
 /// Seconds of the exchange of a first stage of `parts` that spends `seconds` by
 /// itself.
 double HybridCosts::getFirstSync(double seconds,
@@ -319,83 +347,54 @@ const StageCost &HybridCosts::getZero(const HybridPlan::Group &group,
     ranks += each.pipelines * each.tensorDegree;
     replicas += each.pipelines;
   }
-  // Ranks of the first and of the last group hold what is tied together.
-  bool isTied = problem.tiedElements > 0 &&
-                (group.first == 0) != (group.end == problem.units());
-  int64_t tied = isTied ? problem.tiedElements : 0,
-          trained = problem.countElements(group.first, group.end) - tied;
-  int64_t frozen = problem.countFrozenElements(group.first, group.end);
-  // What all that share units hold whole is in buckets of its own, which are
-  // sharded like tied ones.
-  int64_t tiedPart = divideUp(tied, part.tensorDegree);
-  auto [ownPart, whole] =
-      problem.countShared(part.tensorDegree, group.first, group.end, tied);
-  trained -= whole;
-  auto [int8Part, int8Whole] =
-      problem.countSharedInt8(part.tensorDegree, group.first, group.end);
-  int64_t int8Tied = isTied ? problem.countTiedInt8(part.tensorDegree) : 0;
+  // Ranks of the first and of the last group hold what is tied together. What
+  // all that share units hold whole is in buckets of its own, which are sharded
+  // like tied ones.
+  const auto [ownPart, tiedPart, whole] =
+      problem.hold(part.tensorDegree, group.first, group.end);
+  ParameterElements tied = problem.parameters.countTiedOutside(group.first,
+                                                               group.end),
+                    divided =
+                        problem.parameters.count(group.first, group.end) - tied;
+  divided.trained -= whole.trained;
   int zero = group.zeroStage, rareZero = std::min(zero, 1);
   double updated = 0;
-  auto hold = [&](int64_t ofRank, int64_t sharers, int stage, int64_t int8) {
-    int64_t shard = divideUp(ofRank * sharers, ranks);
-    cost.fixedBytes +=
-        type.state.replicated(stage) * ofRank +
-        type.state.sharded(stage) * shard -
-        getSavedStateBytes(stage >= 1 ? getInt8Shard(shard, ofRank, int8)
-                                      : int8);
+  auto hold = [&](const ParameterElements &ofRank, int64_t sharers, int stage) {
+    ParameterElements shard = ofRank.getShard(sharers, ranks);
+    cost.fixedBytes += getStateBytes(type.state, stage, ofRank, shard);
     // Masters beside f32 working copies, which are rounded.
     if (problem.roundedParameterBytes && replicas > 1 &&
         (stage == 1 || stage == 2) && type.state.parameter == 4)
-      cost.fixedBytes += problem.gradientBytes * shard;
-    updated += static_cast<double>(stage >= 1 ? shard : ofRank);
+      cost.fixedBytes += problem.gradientBytes * shard.trained;
+    updated += static_cast<double>(stage >= 1 ? shard.trained : ofRank.trained);
   };
-  hold(ownPart, part.tensorDegree, zero, int8Part - int8Tied);
-  hold(tiedPart, part.tensorDegree, rareZero, int8Tied);
-  hold(whole, 1, rareZero, int8Whole);
+  hold(ownPart, part.tensorDegree, zero);
+  hold(tiedPart, part.tensorDegree, rareZero);
+  hold(whole, 1, rareZero);
   // What rounding left of gradients is kept in f32, at most of all.
   if (problem.roundedGradientBytes && replicas > 1)
-    cost.fixedBytes += problem.gradientBytes * (ownPart + tiedPart + whole);
-  auto shard = [&](int64_t ofRank) {
-    return zero >= 3 ? divideUp(ofRank * part.tensorDegree, ranks) : ofRank;
-  };
-  auto [frozenPart, frozenWhole] =
-      problem.countSharedFrozen(part.tensorDegree, group.first, group.end);
-  cost.fixedBytes += type.state.parameter * (shard(frozenPart) + frozenWhole);
-  int64_t quantized = problem.countQuantizedBytes(group.first, group.end);
-  cost.fixedBytes += shard(
-      problem.countSharedQuantized(part.tensorDegree, group.first, group.end));
-  BucketSizes trainedBuckets =
-                  getBuckets(elements, group, trained, problem.largestBucket),
-              frozenBuckets = getBuckets(frozenElements, group, frozen,
-                                         problem.largestFrozenBucket),
-              quantizedBuckets = getBuckets(quantizedBytes, group, quantized,
-                                            problem.largestQuantized),
-              all = {std::max(trainedBuckets.largest, frozenBuckets.largest),
-                     trainedBuckets.count + frozenBuckets.count +
-                         quantizedBuckets.count,
-                     quantizedBuckets.largest};
-  for (BucketSizes *sizes : {&all, &trainedBuckets})
-    sizes->largest = divideUp(sizes->largest, part.tensorDegree);
-  cost.fixedBytes += transientBytes(type.state, zero, all, trainedBuckets,
-                                    problem.overlapDepth);
+    cost.fixedBytes +=
+        problem.gradientBytes * (ownPart + tiedPart + whole).trained;
+  cost.fixedBytes += getTransientBytes(group, part, divided);
 
   cost.sync = type.optimizerSeconds * updated;
   if (replicas > 1)
-    addExchanges(cost, group, getRates(parts).divided, trained,
-                 trained + frozen + problem.countWireElements(quantized),
-                 ownPart);
-  if (whole > 0) {
+    addExchanges(cost, group, getRates(parts).divided, divided.trained,
+                 divided.countWireElements(problem.getParameterBytes()),
+                 ownPart.trained);
+  if (whole.trained > 0) {
     HybridPlan::Group rare = group;
     rare.zeroStage = rareZero;
-    addExchanges(cost, rare, getRates(parts).whole, whole, whole, whole);
+    addExchanges(cost, rare, getRates(parts).whole, whole.trained,
+                 whole.trained, whole.trained);
   }
-  if (isTied) {
+  if (tied.trained > 0) {
     ZeroRounds rounds = ZeroRounds::of(rareZero);
     int64_t bytes =
         (rounds.reductions + rounds.gradientGathers) * problem.gradientBytes +
         rounds.parameterGathers * problem.parameterBytes;
     cost.sync += exchangeTied(part, bytes);
-    cost.bytesPerIteration += static_cast<double>(tiedPart * bytes);
+    cost.bytesPerIteration += static_cast<double>(tiedPart.trained * bytes);
   }
   if (group.first == 0)
     cost.sync = getFirstSync(cost.sync, ofProblem);
@@ -466,7 +465,7 @@ double HybridCosts::getMessage(int64_t microBatch, const GroupPart &from,
                  getReplicasInNode(problem.types[to.type], to)));
   else
     bytes /= std::min(from.tensorDegree, to.tensorDegree);
-  return link.speed.latency + bytes / link.speed.bandwidth;
+  return getMessageSeconds(link.speed, bytes);
 }
 
 /// In turns, a stage is ahead of the next: by one micro-batch, or by two of a

@@ -149,6 +149,9 @@ private:
                       const std::vector<GroupPart> &parts) const;
   BucketSizes getBuckets(const Most &elements, const HybridPlan::Group &group,
                          int64_t count, int64_t largest) const;
+  int64_t getTransientBytes(const HybridPlan::Group &group,
+                            const GroupPart &part,
+                            const ParameterElements &divided) const;
 
   const HybridProblem &problem;
   bool communicates;
@@ -157,7 +160,7 @@ private:
   std::vector<std::vector<Sums>> sums;
   /// By type and mode.
   std::vector<std::vector<Most>> work;
-  Most elements, frozenElements, quantizedBytes;
+  Most trained, frozen, quantized;
   /// Bytes of a sample's message, from a type to another.
   std::vector<int64_t> messageBytes;
   /// The rates of the group that was asked for last.

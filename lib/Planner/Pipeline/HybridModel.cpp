@@ -27,13 +27,6 @@ static constexpr size_t mostKinds = 4;
 /// How finely the parts of a team follow the speeds of its devices.
 static constexpr double partsOfSlowest = 10;
 
-int64_t HybridModel::countElements() const {
-  int64_t trained =
-      std::accumulate(elements.begin(), elements.end(), -tiedElements);
-  return std::accumulate(frozenElements.begin(), frozenElements.end(),
-                         trained - tiedFrozenElements);
-}
-
 //===----------------------------------------------------------------------===//
 // Teams
 //===----------------------------------------------------------------------===//
@@ -423,10 +416,14 @@ bool HybridProblemBuilder::build(int64_t globalBatch,
   problem.parameterBytes = getStorageBytes(wire);
   if (cluster.wires.parameters)
     problem.roundedParameterBytes = getElementBytes(*cluster.wires.parameters);
-  problem.wholeStep.gatheredForward +=
-      problem.countWireElements(model.quantizedForward);
-  problem.wholeStep.gatheredBackward +=
-      problem.countWireElements(model.quantizedBackward);
+  for (auto [elements, quantizedBytes] :
+       {std::pair(&problem.wholeStep.gatheredForward, model.quantizedForward),
+        std::pair(&problem.wholeStep.gatheredBackward,
+                  model.quantizedBackward)}) {
+    ParameterElements quantized;
+    quantized.quantizedBytes = quantizedBytes;
+    *elements += quantized.countWireElements(problem.getParameterBytes());
+  }
   problem.globalBatch = globalBatch;
   // A hybrid plan leaves no devices of a node over.
   error = mayBeLeft ? "" : problem.check();

@@ -149,7 +149,9 @@ static bool dividesTied(const HybridProblem &problem,
   return std::all_of(parts.begin(), parts.end(), [&](const GroupPart &part) {
     return problem.types[part.type].parts.empty() &&
            (part.tensorDegree & (part.tensorDegree - 1)) == 0 &&
-           problem.tiedElements % (tiedAlignment * part.tensorDegree) == 0;
+           problem.parameters.tied.trained %
+                   (tiedAlignment * part.tensorDegree) ==
+               0;
   });
 }
 
@@ -182,7 +184,7 @@ void ShapeList::addLayered(const std::vector<int> &choice, int64_t microBatch) {
     std::vector<GroupPart> parts;
     for (const StageShape::Kind &kind : shape.kinds)
       parts.push_back(kind.parts.front());
-    if (problem.sharesAlike && problem.tiedElements > 0 &&
+    if (problem.sharesAlike && problem.parameters.tied.trained > 0 &&
         !sharesAlike(problem, parts) && !dividesTied(problem, parts))
       continue;
     for (PipelineSchedule schedule : problem.schedules) {

@@ -17,7 +17,7 @@ static constexpr double never = std::numeric_limits<double>::infinity();
 
 UnitBounds::UnitBounds(const HybridProblem &problem)
     : hasEqualUnits(problem.hasEqualUnits()) {
-  size_t units = problem.elements.size();
+  size_t units = problem.parameters.units.size();
   for (size_t type = 0; type < problem.types.size(); ++type)
     for (const HybridProblem::Mode &mode : problem.types[type].modes) {
       Bound &bound =

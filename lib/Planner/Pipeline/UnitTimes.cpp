@@ -90,7 +90,9 @@ std::optional<UnitTimes> UnitTimes::get(const ClusterView &cluster,
   }
   if (profile && profile->optimizerSeconds)
     times.optimizerSeconds =
-        *profile->optimizerSeconds / static_cast<double>(model.countElements());
+        *profile->optimizerSeconds /
+        static_cast<double>(
+            model.parameters.count(0, model.parameters.size()).countPlain());
   return times;
 }
 

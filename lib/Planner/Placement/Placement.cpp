@@ -54,8 +54,8 @@ std::string PlacementProblem::check() const {
       if (!std::isfinite(bandwidth[at]) || bandwidth[at] <= 0)
         return describePair("bandwidth", i, j) + " must be finite and above 0";
       // Sums of them must be finite, too.
-      if (!std::isfinite(dataParallelSeconds(i, j) * devices) ||
-          !std::isfinite(pipelineSeconds(i, j) * devices))
+      if (!std::isfinite(getDTFMDataParallelSeconds(i, j) * devices) ||
+          !std::isfinite(getDTFMPipelineSeconds(i, j) * devices))
         return describePair("the time of a message", i, j) + " is not finite";
     }
   for (int i = 0; i < devices; ++i)
@@ -72,13 +72,13 @@ std::string PlacementProblem::check() const {
   return "";
 }
 
-double PlacementProblem::dataParallelSeconds(int d, int dPrime) const {
+double PlacementProblem::getDTFMDataParallelSeconds(int d, int dPrime) const {
   size_t at = static_cast<size_t>(d) * devices + dPrime;
   return d == dPrime ? 0
                      : 2 * (delay[at] + cDP / (pipelines() * bandwidth[at]));
 }
 
-double PlacementProblem::pipelineSeconds(int d, int dPrime) const {
+double PlacementProblem::getDTFMPipelineSeconds(int d, int dPrime) const {
   size_t at = static_cast<size_t>(d) * devices + dPrime;
   return d == dPrime ? 0 : 2 * (delay[at] + cPP / bandwidth[at]);
 }
@@ -93,14 +93,14 @@ void Placement::computeCost(const PlacementProblem &problem) {
     for (int d : group) {
       double sum = 0;
       for (int dPrime : group)
-        sum += problem.dataParallelSeconds(d, dPrime);
+        sum += problem.getDTFMDataParallelSeconds(d, dPrime);
       dataParallel = std::max(dataParallel, sum);
     }
   for (size_t j = 0; j + 1 < stages.size(); ++j) {
     double slowest = 0;
     for (size_t k = 0; k < stages[j].size(); ++k)
-      slowest = std::max(
-          slowest, problem.pipelineSeconds(stages[j][k], stages[j + 1][k]));
+      slowest = std::max(slowest, problem.getDTFMPipelineSeconds(
+                                      stages[j][k], stages[j + 1][k]));
     pipeline += slowest;
   }
 }

@@ -23,8 +23,8 @@ PlacementCosts::PlacementCosts(const PlacementProblem &problem)
   pipeline.reserve(problem.delay.size());
   for (int i = 0; i < devices; ++i)
     for (int j = 0; j < devices; ++j) {
-      dataParallel.push_back(problem.dataParallelSeconds(i, j));
-      pipeline.push_back(problem.pipelineSeconds(i, j));
+      dataParallel.push_back(problem.getDTFMDataParallelSeconds(i, j));
+      pipeline.push_back(problem.getDTFMPipelineSeconds(i, j));
     }
 }
 

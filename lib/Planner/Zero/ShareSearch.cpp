@@ -44,7 +44,7 @@ ShareSearch::make(const ClusterView &view, const ModelFacts &model,
 }
 
 bool ShareSearch::readMemory(int stage, std::string &error) {
-  numUnits = (model.elements + shardAlignment - 1) / shardAlignment;
+  numUnits = (model.countElements() + shardAlignment - 1) / shardAlignment;
   size_t numTypes = problem.types.size();
   freeBytes.resize(numTypes);
   unitBytes.resize(numTypes, 1);
@@ -63,8 +63,8 @@ bool ShareSearch::readMemory(int stage, std::string &error) {
                    getFixedBytes(*profile, device, model, stage, 0, view.wires);
     int64_t sharded = model.getShardedBytes(
         StateFormat::of(device.getWorkingFormat()), stage);
-    unitBytes[i] = (sharded * shardAlignment + model.elements - 1) /
-                   std::max<int64_t>(model.elements, 1);
+    unitBytes[i] = (sharded * shardAlignment + model.countElements() - 1) /
+                   std::max<int64_t>(model.countElements(), 1);
     sampleBytes[i] = memory->perSample;
     if (profile->optimizerSeconds)
       update = std::max(update,
@@ -463,11 +463,11 @@ std::vector<double> ShareSearch::getState() const {
   std::vector<double> state;
   int64_t end = 0;
   for (int64_t count : units) {
-    int64_t begin = std::min(end * shardAlignment, model.elements);
+    int64_t begin = std::min(end * shardAlignment, model.countElements());
     end += count;
     state.push_back(
-        double(std::min(end * shardAlignment, model.elements) - begin) /
-        double(model.elements));
+        double(std::min(end * shardAlignment, model.countElements()) - begin) /
+        double(model.countElements()));
   }
   return state;
 }

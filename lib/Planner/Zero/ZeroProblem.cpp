@@ -10,7 +10,6 @@
 #include "Division.h"
 #include "Poplar/Planner/Cluster/CollectiveCost.h"
 #include "Poplar/Planner/Model/OptimizerBytes.h"
-#include "Poplar/Planner/Model/StateBytes.h"
 #include "Poplar/Planner/Model/WireFormat.h"
 #include "Poplar/Planner/Model/ZeroRounds.h"
 #include "Poplar/Planner/Zero/ShardBounds.h"
@@ -113,7 +112,7 @@ void poplar::setSync(const ModelFacts &model, const TrafficRates &rates,
   // that may be frozen.
   ModelFacts::Trained trained = model.getTrained();
   int64_t one = std::min<int64_t>(trained.buckets, 1);
-  Traffic all = {trained.buckets, trained.elements},
+  Traffic all = {trained.buckets, model.parameters.trained},
           first = {one, trained.firstBucket}, last = {one, trained.lastBucket},
           gathered = {std::min<int64_t>(model.buckets, 1), model.firstBucket};
   ZeroRounds rounds = ZeroRounds::of(problem.zeroStage);
@@ -156,7 +155,7 @@ double poplar::getCollectiveBytes(const ClusterView &cluster,
   if (cluster.ranks.size() < 2)
     return 0;
   ZeroRounds rounds = ZeroRounds::of(stage);
-  int64_t trained = model.getTrained().elements;
+  int64_t trained = model.parameters.trained;
   double quantized = double(
       steps * (rounds.gathersForward * model.gatheredForward.quantizedBytes +
                rounds.gathersBackward * model.gatheredBackward.quantizedBytes));
@@ -190,7 +189,7 @@ static const DeviceProfile *findProfile(const ClusterView &cluster,
 /// What error feedback may take, and masters beside working copies in f32.
 static int64_t getLossyBytes(const LossyWires &wires, const DeviceType &type,
                              const ModelFacts &model, int stage, double share) {
-  auto trained = double(model.getTrained().elements);
+  auto trained = double(model.parameters.trained);
   bool hasMasters = wires.parameters && (stage == 1 || stage == 2) &&
                     type.getWorkingFormat() == NumberFormat::F32;
   // No rank sends more to other nodes than all there is.
@@ -210,11 +209,10 @@ int64_t poplar::getFixedBytes(const DeviceProfile &profile,
       profile.memory ? profile.memory->fixed : model.getStateBytes(format);
   return fixed - std::llround(sharded * (1 - share)) +
          getLossyBytes(wires, type, model, stage, share) +
-         transientBytes(format, stage,
-                        {model.largestBucket, model.buckets,
-                         model.quantized.largestBucket},
-                        {trained.largestBucket, trained.buckets},
-                        model.overlapDepth);
+         transientBytes(
+             format, stage,
+             {model.largestBucket, model.buckets, model.largestQuantizedBucket},
+             {trained.largestBucket, trained.buckets}, model.overlapDepth);
 }
 
 std::optional<BatchProblem>
@@ -340,14 +338,15 @@ poplar::shareStateByMemory(const ClusterView &cluster, const ModelFacts &model,
     width = std::max(
         width, divideUp(model.getShardedBytes(
                             StateFormat::of(type.getWorkingFormat()), stage),
-                        model.elements));
+                        model.countElements()));
   }
   std::optional<ShardBounds> bounds =
-      shardByFreeMemory(model.elements, free, width, error);
+      shardByFreeMemory(model.countElements(), free, width, error);
   if (!bounds)
     return std::nullopt;
   std::vector<double> shares;
   for (int64_t rank = 0; rank < bounds->ranks(); ++rank)
-    shares.push_back(double(bounds->length(rank)) / double(model.elements));
+    shares.push_back(double(bounds->length(rank)) /
+                     double(model.countElements()));
   return shares;
 }

@@ -47,6 +47,7 @@
 #ifndef POPLAR_PLANNER_GEO_GEOPROBLEM_H
 #define POPLAR_PLANNER_GEO_GEOPROBLEM_H
 
+#include "Poplar/Planner/Model/ParameterBytes.h"
 #include "Poplar/Planner/Pipeline/HybridProblem.h"
 
 namespace poplar {
@@ -64,13 +65,11 @@ struct GeoProblem {
     std::string name;
     /// A device's memory, and what of it is taken whatever the device computes.
     double memory = 0, fixedBytes = 0;
-    /// Bytes per element of the stage's parameters: on every device of the
-    /// group, and divided among them. The optimizer's seconds are divided, too.
-    double replicatedBytes = 0, shardedBytes = 0, optimizerSeconds = 0;
-    /// What moments in 8 bits save of an element, divided in the same way.
-    double savedStateBytes = 0;
-    /// Bytes of a frozen parameter, on every device of the group.
-    double frozenBytes = 0;
+    /// Bytes of what it holds of the stage's parameters.
+    StateRates state;
+    /// The optimizer's seconds per trained parameter, divided among the devices
+    /// of the group.
+    double optimizerSeconds = 0;
     /// None is faster in a unit than those before it.
     std::vector<Mode> modes;
   };
@@ -89,19 +88,7 @@ struct GeoProblem {
   std::vector<Device> devices;
   /// nodes x nodes, symmetric. The diagonal is not read.
   std::vector<LinkSpeed> links;
-  /// Trained parameters of each unit. Those tied are in the first and in the
-  /// last unit.
-  std::vector<int64_t> elements;
-  int64_t tiedElements = 0;
-  /// The elements among these whose moments have 8 bits; empty where none have.
-  std::vector<int64_t> int8States;
-  int64_t tiedInt8States = 0;
-  /// Frozen parameters of each unit; empty where there are none. Those of the
-  /// first unit that are tied are in the last one, too.
-  std::vector<int64_t> frozenElements;
-  /// Bytes of each unit's quantised parameters, on every device of the group;
-  /// empty where there are none.
-  std::vector<int64_t> quantizedBytes;
+  UnitElements parameters;
   /// On the wire, of an element. X has the sum of both.
   double gradientBytes = 4, parameterBytes = 2;
   /// A: a micro-batch's activations between two stages.
@@ -118,14 +105,11 @@ struct GeoProblem {
   /// Empty if the problem makes sense, else what is wrong with it, and where.
   std::string check() const;
 
-  int units() const { return static_cast<int>(elements.size()); }
+  int units() const { return parameters.size(); }
   const LinkSpeed &getLink(int node, int otherNode) const {
     return node == otherNode ? nodes[node].inside
                              : links[node * nodes.size() + otherNode];
   }
-  /// Elements of units [first, end): tied parameters count once where both are
-  /// in it.
-  int64_t countElements(int first, int end) const;
 };
 
 /// A solution.

@@ -71,40 +71,6 @@ struct StateFormat {
   }
 };
 
-/// Bytes on one rank. Padding of buffers and what exists only for a while, such
-/// as gathered parameters, are not state.
-struct StateBytes {
-  int64_t parameters, gradients, optimizer;
-
-  int64_t total() const { return parameters + gradients + optimizer; }
-};
-
-/// State of a rank that owns `shard` of `elements` parameter elements.
-inline StateBytes stateBytes(const StateFormat &format, int zeroStage,
-                             int64_t elements, int64_t shard) {
-  return {format.parameter * (zeroStage >= 3 ? shard : elements),
-          format.gradient * (zeroStage >= 2 ? shard : elements),
-          format.optimizer * (zeroStage >= 1 ? shard : elements)};
-}
-
-/// Elements of parameters, and how many of them are frozen: these have neither
-/// gradients nor optimizer state. Quantised ones are not among them; they take
-/// as many bytes on every device.
-struct StateElements {
-  int64_t all, frozen = 0, quantizedBytes = 0;
-
-  int64_t trained() const { return all - frozen; }
-  /// Bytes of what a stage shards, and of what every rank holds.
-  int64_t shardedBytes(const StateFormat &format, int zeroStage) const {
-    return format.sharded(zeroStage) * trained() +
-           (zeroStage >= 3 ? format.parameter * frozen + quantizedBytes : 0);
-  }
-  int64_t replicatedBytes(const StateFormat &format, int zeroStage) const {
-    return format.replicated(zeroStage) * trained() +
-           (zeroStage >= 3 ? 0 : format.parameter * frozen + quantizedBytes);
-  }
-};
-
 /// Sizes of buckets.
 struct BucketSizes {
   /// In elements; how many there are. Those that are quantised are counted, and

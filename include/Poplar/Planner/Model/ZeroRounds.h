@@ -42,9 +42,9 @@ struct ZeroRounds {
   }
 };
 
-/// Elements of the buckets that each of them gathers or reduces in a micro-step.
-/// Tied buckets go several times; what the forward pass used last is not
-/// gathered again, nor what the backward pass does not read.
+/// Elements of the buckets that each of them gathers or reduces in a
+/// micro-step. Tied buckets go several times; what the forward pass used last
+/// is not gathered again, nor what the backward pass does not read.
 struct StepElements {
   int64_t gatheredForward = 0, gatheredBackward = 0, reduced = 0;
 };

@@ -61,9 +61,6 @@ struct HybridModel : UnitParameters {
   /// By device type of the cluster; empty for those without ranks. Degrees are
   /// powers of two, as far as devices of a node can share units.
   std::vector<std::vector<Variant>> variants;
-
-  /// Parameters of all units, trained and frozen.
-  int64_t countElements() const;
 };
 
 /// Micro-batches that are offered, as far as they fit.

@@ -57,10 +57,9 @@
 
 #include "Poplar/Planner/Cluster/Cluster.h"
 #include "Poplar/Planner/Cluster/CollectiveLatency.h"
-#include "Poplar/Planner/Model/StateBytes.h"
+#include "Poplar/Planner/Model/ParameterBytes.h"
 #include "Poplar/Planner/Model/ZeroRounds.h"
 #include "Poplar/Planner/Pipeline/Timetable.h"
-#include <cmath>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -69,42 +68,21 @@
 
 namespace poplar {
 
-/// Elements of the units that devices share, as the first device holds them:
-/// its part, which is as large as any, and what all devices hold whole. Then
-/// the same for frozen elements, and the bytes of its part of quantised ones;
-/// empty without any. Last, the trained elements whose moments have 8 bits;
-/// empty without any.
-struct SharedElements {
-  std::vector<int64_t> part, whole, frozenPart, frozenWhole, quantizedPart;
-  std::vector<int64_t> int8Part, int8Whole;
-  int64_t tiedInt8Part = 0;
-};
-
 /// The parameters of a model by unit, where it can be cut into stages.
 struct UnitParameters {
-  /// Trained parameters of each unit. Those tied are in the first and in the
-  /// last unit.
-  std::vector<int64_t> elements;
-  int64_t tiedElements = 0;
-  /// The elements among these whose moments have 8 bits; empty where none have.
-  std::vector<int64_t> int8States;
-  int64_t tiedInt8States = 0;
+  UnitElements parameters;
   /// By degree; all are divided evenly where it is not there.
-  std::map<int, SharedElements> sharedElements;
-  /// Frozen parameters of each unit, which have neither gradients nor optimizer
-  /// state; empty where there are none. Those tied are in both units, too.
-  std::vector<int64_t> frozenElements;
-  int64_t tiedFrozenElements = 0;
-  /// Bytes of each unit's quantised parameters; empty where there are none.
-  std::vector<int64_t> quantizedBytes;
+  std::map<int, SharedElements> shared;
   /// The largest buckets that small units share. The largest bucket of a stage
   /// has at least the elements of its largest unit. Trained, frozen and
-  /// quantised parameters have buckets of their own; for quantised ones, this
-  /// is in bytes.
-  int64_t largestBucket = 0, largestFrozenBucket = 0, largestQuantized = 0;
+  /// quantised parameters have buckets of their own.
+  ParameterElements largestBucket;
   /// What a step of a single stage moves; where it is 0, each unit's elements
   /// once.
   StepElements wholeStep;
+
+  /// What the first of `degree` devices that share units [first, end) holds.
+  HeldElements hold(int degree, int first, int end) const;
 };
 
 /// The pipelines of a lane in a stage.
@@ -183,11 +161,6 @@ struct HybridProblem : UnitParameters {
   double getParameterBytes() const {
     return roundedParameterBytes.value_or(static_cast<double>(parameterBytes));
   }
-  /// As many parameters as take as long on the wire as quantised `bytes`.
-  int64_t countWireElements(int64_t bytes) const {
-    return static_cast<int64_t>(
-        std::ceil(static_cast<double>(bytes) / getParameterBytes()));
-  }
   /// Samples of an iteration.
   int64_t globalBatch = 0;
   /// Look for plans of more samples, too, whose cost is that of `globalBatch`:
@@ -211,7 +184,7 @@ struct HybridProblem : UnitParameters {
   /// Empty if the problem makes sense, else what is wrong with it, and where.
   std::string check() const;
 
-  int units() const { return static_cast<int>(elements.size()); }
+  int units() const { return parameters.size(); }
   /// A sample's activations on their way from a stage whose ranks are of some
   /// types to one of others (getMessageFormat() in WireFormat.h).
   int64_t getMessageBytes(const std::vector<int> &before,
@@ -222,24 +195,6 @@ struct HybridProblem : UnitParameters {
   const Link &getLink(int type, int otherType) const {
     return links[type * types.size() + otherType];
   }
-  /// Elements of units [first, end): tied parameters count once where both are
-  /// in it.
-  int64_t countElements(int first, int end) const;
-  int64_t countFrozenElements(int first, int end) const;
-  int64_t countQuantizedBytes(int first, int end) const;
-  /// What the first of `degree` devices holds of units [first, end): its part,
-  /// with what is tied once and without its part of `elsewhere` elements; and
-  /// what is whole.
-  std::pair<int64_t, int64_t> countShared(int degree, int first, int end,
-                                          int64_t elsewhere = 0) const;
-  /// The same of what has moments in 8 bits; and of what is tied, its part.
-  std::pair<int64_t, int64_t> countSharedInt8(int degree, int first,
-                                              int end) const;
-  int64_t countTiedInt8(int degree) const;
-  /// The same of frozen parameters; and bytes of its part of quantised ones.
-  std::pair<int64_t, int64_t> countSharedFrozen(int degree, int first,
-                                                int end) const;
-  int64_t countSharedQuantized(int degree, int first, int end) const;
   /// The problem of a job of these types alone.
   HybridProblem restrictTo(const std::vector<int> &kept) const;
 };

@@ -55,9 +55,10 @@ struct PlacementProblem {
   /// D_DP.
   int pipelines() const { return devices / stages; }
   /// Seconds that d and d' add to DATAP if they share a group, and to
-  /// PIPELINEP if one sends to the other. 0 if d == d'.
-  double dataParallelSeconds(int d, int dPrime) const;
-  double pipelineSeconds(int d, int dPrime) const;
+  /// PIPELINEP if one sends to the other. 0 if d == d'. DT-FM defines these;
+  /// other plans cost what ExchangeCost.h says.
+  double getDTFMDataParallelSeconds(int d, int dPrime) const;
+  double getDTFMPipelineSeconds(int d, int dPrime) const;
 };
 
 /// A solution.

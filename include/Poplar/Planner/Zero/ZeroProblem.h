@@ -32,30 +32,26 @@
 
 #include "Poplar/Planner/Batch/BatchProblem.h"
 #include "Poplar/Planner/Cluster/Cluster.h"
-#include "Poplar/Planner/Model/StateBytes.h"
+#include "Poplar/Planner/Model/ParameterBytes.h"
 
 namespace poplar {
 
 /// What the planner has to know of a model.
 struct ModelFacts {
-  /// Elements of all parameters, and of the largest bucket that is not
-  /// quantised; the number of buckets.
-  int64_t elements = 0, largestBucket = 0, buckets = 0;
+  ParameterElements parameters;
+  /// Elements of the quantised ones, and bytes of their largest bucket.
+  int64_t quantizedElements = 0, largestQuantizedBucket = 0;
+  /// Elements of the largest bucket that is not quantised; the number of
+  /// buckets.
+  int64_t largestBucket = 0, buckets = 0;
   /// Elements of the first bucket that a step uses, and of the last, likewise.
   int64_t firstBucket = 0, lastBucket = 0;
-  /// Quantised parameters: elements, bytes, and the bytes of the largest
-  /// bucket.
-  struct Quantized {
-    int64_t elements = 0, bytes = 0, largestBucket = 0;
-  } quantized;
   /// Where parameters are frozen, the same of those that are trained.
   struct Trained {
-    int64_t elements = 0, largestBucket = 0, buckets = 0;
+    int64_t largestBucket = 0, buckets = 0;
     int64_t firstBucket = 0, lastBucket = 0;
   };
   std::optional<Trained> someTrained;
-  /// What moments in blocks of 8 bits save of the optimizer's state, in bytes.
-  int64_t savedStateBytes = 0;
   /// Buckets that go over the wire in a step of stages 2 and 3, and their
   /// elements in all, or bytes of those that are quantised. A tied one goes
   /// several times; what the forward pass used last is not gathered again, nor
@@ -70,22 +66,20 @@ struct ModelFacts {
   /// Profiles of other models are not used.
   std::string fingerprint;
 
+  /// Elements of all parameters.
+  int64_t countElements() const {
+    return parameters.countPlain() + quantizedElements;
+  }
   Trained getTrained() const {
     return someTrained.value_or(
-        Trained{elements, largestBucket, buckets, firstBucket, lastBucket});
-  }
-  StateElements getState() const {
-    int64_t plain = elements - quantized.elements;
-    return {plain, plain - getTrained().elements, quantized.bytes};
+        Trained{largestBucket, buckets, firstBucket, lastBucket});
   }
   /// Bytes of what a stage shards, and of all that there is.
   int64_t getShardedBytes(const StateFormat &format, int stage) const {
-    return getState().shardedBytes(format, stage) -
-           (stage >= 1 ? savedStateBytes : 0);
+    return poplar::getStateBytes(format, stage, {}, parameters);
   }
   int64_t getStateBytes(const StateFormat &format) const {
-    return getState().replicatedBytes(format, /*zeroStage=*/0) -
-           savedStateBytes;
+    return poplar::getStateBytes(format, /*zeroStage=*/0, parameters, {});
   }
 };
 

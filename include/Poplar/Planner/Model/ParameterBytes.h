@@ -1,0 +1,78 @@
+//===- ParameterBytes.h - Bytes of the state of parameters ------*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Bytes of training state that a rank holds of parameters, by format and stage
+// of ZeRO (StateBytes.h). All that depends on the kind of a parameter is here.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_PLANNER_MODEL_PARAMETERBYTES_H
+#define POPLAR_PLANNER_MODEL_PARAMETERBYTES_H
+
+#include "Poplar/Planner/Model/ParameterElements.h"
+#include "Poplar/Planner/Model/StateBytes.h"
+
+namespace poplar {
+
+/// What moments in 8 bits save of so many elements in whole blocks of
+/// POPLAR_STATE_BLOCK: two moments of 4 bytes become two of 1, and a block has
+/// two scales of 4.
+constexpr int64_t getSavedStateBytes(int64_t elements) {
+  return 6 * elements - elements / 32;
+}
+
+/// Bytes of state on a rank that holds `elements`, of which `shard` is its
+/// shard of what a stage shards. Padding of buffers and what exists only for a
+/// while, such as gathered parameters, are not state.
+inline int64_t getStateBytes(const StateFormat &format, int zeroStage,
+                             const ParameterElements &elements,
+                             const ParameterElements &shard) {
+  const ParameterElements &ofOptimizer = zeroStage >= 1 ? shard : elements,
+                          &ofGradients = zeroStage >= 2 ? shard : elements,
+                          &ofParameters = zeroStage >= 3 ? shard : elements;
+  return format.optimizer * ofOptimizer.trained -
+         getSavedStateBytes(ofOptimizer.int8States) +
+         format.gradient * ofGradients.trained +
+         format.parameter * ofParameters.countPlain() +
+         ofParameters.quantizedBytes;
+}
+
+/// Bytes of state per element, in real numbers, of a rank in a group that
+/// shards the optimizer's state alone: ZeRO stage 1.
+struct StateRates {
+  /// Of a trained parameter: on every rank, and divided among them; of the
+  /// latter, what moments in 8 bits save.
+  double replicated = 0, sharded = 0, savedStates = 0;
+  /// Of a frozen parameter, on every rank.
+  double frozen = 0;
+  /// Of a byte of a quantised parameter, on every rank.
+  double quantized = 1;
+
+  /// The rates of one of `degree` devices that share units evenly.
+  static StateRates of(const StateFormat &format, int degree) {
+    constexpr int64_t block = 256;
+    return {static_cast<double>(format.replicated(1)) / degree,
+            static_cast<double>(format.sharded(1)) / degree,
+            static_cast<double>(getSavedStateBytes(block)) / block / degree,
+            static_cast<double>(format.parameter) / degree};
+  }
+  /// The bytes where `ranks` ranks share as in getStateBytes().
+  double getBytes(const ParameterElements &elements, int ranks) const {
+    auto trained = static_cast<double>(elements.trained),
+         wide = static_cast<double>(elements.trained - elements.int8States),
+         shard = trained / ranks;
+    return trained * replicated + shard * sharded -
+           std::max(shard - wide, 0.0) * savedStates +
+           static_cast<double>(elements.frozen) * frozen +
+           static_cast<double>(elements.quantizedBytes) * quantized;
+  }
+};
+
+} // namespace poplar
+
+#endif // POPLAR_PLANNER_MODEL_PARAMETERBYTES_H
