@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "program/Pipeline.h"
+#include "Poplar/Runtime/Alignment.h"
 #include "program/Collectives.h"
 #include "program/Executor.h"
 
@@ -32,8 +33,7 @@ static int64_t countBuffers(const PoplarPipeline &Stage, const PoplarRank &Rank,
 static int64_t getPortBytes(const PoplarChunk &Chunk, int Port) {
   if (Port == POPLAR_SLOT)
     return Chunk.slot_bytes;
-  return (Chunk.message_bytes[Port] + POPLAR_ALIGNMENT - 1) / POPLAR_ALIGNMENT *
-         POPLAR_ALIGNMENT;
+  return poplar_align(Chunk.message_bytes[Port]);
 }
 
 int64_t Pipeline::getBytesPerSample(const PoplarProgram &Program, int Rank) {
