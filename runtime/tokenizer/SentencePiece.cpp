@@ -187,7 +187,7 @@ SentencePiece::SentencePiece(SentencePieceFile TheFile)
     if (ByteIds[Byte] >= 0 && get(ByteIds[Byte]).Type == Type::Byte)
       Bytes[static_cast<size_t>(ByteIds[Byte])] = static_cast<int>(Byte);
     else if (File.FallsBack)
-      fail("'", File.Path, "' falls back to bytes, and has no piece ", Name);
+      fail("'", File.Path, "' has byte fallback, but no piece ", Name);
   }
   if (!File.CharsMap.empty())
     Characters.emplace(File.CharsMap, "'" + File.Path + "'");

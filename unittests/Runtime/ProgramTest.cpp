@@ -65,8 +65,9 @@ TEST_F(ProgramTest, VocabularyIsThatOfAnEmbedding) {
 
 TEST_F(ProgramTest, ParametersAreAsManyAsDescribed) {
   Model.num_elements = 8191;
-  EXPECT_NE(train().find("described as one of 8191 parameters, but has 8192"),
-            std::string::npos);
+  EXPECT_NE(
+      train().find("its description says 8191 parameters, but it has 8192"),
+      std::string::npos);
 }
 
 TEST_F(ProgramTest, ElementsAreThoseOfTheShape) {
