@@ -138,7 +138,8 @@ void poplar::runtime::saveCheckpoint(const Executor &Exec,
   replaceSymlink(Name, Run + "/latest");
   syncDirectory(Run);
   std::vector<int64_t> Steps = listCheckpoints(Run);
-  // Those of later steps are from before the run was resumed further back.
+  // Checkpoints of later steps are from before the run was resumed at an
+  // earlier step.
   Steps.erase(std::upper_bound(Steps.begin(), Steps.end(), State.Step),
               Steps.end());
   if (Keep > 0)
@@ -295,7 +296,7 @@ bool poplar::runtime::hasFrozen(const PoplarProgram &Program) {
                      [](const PoplarBucket &B) { return B.frozen != 0; });
 }
 
-/// Those that are frozen, or those that are trained.
+/// The frozen tensors, or the trained ones.
 static std::vector<Tensor> listTensors(const PoplarProgram &Program,
                                        bool AreFrozen) {
   std::vector<Tensor> Tensors = listTensors(Program);

@@ -88,7 +88,7 @@ struct Node {
   std::string Class;
 };
 
-/// From one node to another, or inside one.
+/// Two nodes between which messages are measured, or the same one twice.
 struct Pair {
   size_t From, To;
 };
@@ -305,7 +305,7 @@ double LinkBenchmark::measureOverhead() {
                                 : (measureLoss(POPLAR_ALL_GATHER) +
                                    measureLoss(POPLAR_REDUCE_SCATTER)) /
                                       2 / Moved;
-  // In integers, of which there is a maximum.
+  // As an integer, because only integers have a maximum over ranks.
   int64_t Most = std::llround(Overhead * 1e18);
   Ranks.max(&Most, 1);
   return static_cast<double>(Most) * 1e-18;

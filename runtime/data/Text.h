@@ -22,8 +22,8 @@ struct Options;
 /// The tokenizer of a job, or none.
 class TextEncoding {
 public:
-  /// That of --tokenizer, or the one that `poplar build` put into the job's
-  /// directory. It may have ids outside the model's vocabulary.
+  /// Loads the tokenizer of --tokenizer, or the one that `poplar build` put
+  /// into the job's directory. It may have ids outside the model's vocabulary.
   TextEncoding(const Options &O, const ModelInfo &Model);
 
   /// Null if the model has none: then text is bytes.
@@ -33,8 +33,8 @@ public:
   /// The ids of a text, 2 bytes each, or 4 if the vocabulary needs them. They
   /// are kept in a file, whose name is a hash of the text and the tokenizer,
   /// in $POPLAR_CACHE, $XDG_CACHE_HOME/poplar or ~/.cache/poplar: only the
-  /// first process of a host encodes a text. A file beside it has its length and
-  /// hash: one that was cut or altered is made again, with a note. With
+  /// first process of a host encodes a text. A file beside it has its length
+  /// and hash: one that was cut or altered is made again, with a note. With
   /// `Reports`, says every other second how far that has come.
   MappedFile prepare(const MappedFile &Text, bool Reports) const;
   /// The file that `Write(Path)` makes of `Source`, kept likewise. `Kind` tells

@@ -31,9 +31,9 @@ static std::string getHostName() {
   return Name;
 }
 
-/// At most, of any rank at a time: each buffer of a pipeline's messages may be
-/// under way, and all pieces of two exchanges with each of those that share
-/// units.
+/// The most messages of a rank under way at a time: one for each buffer of a
+/// pipeline's messages, and all pieces of two exchanges with each of the ranks
+/// that share units.
 static int countMessages(const PoplarProgram &Program) {
   int64_t Exchanged = 0, Links = 0;
   for (int64_t R = 0; Program.ranks && R < Program.world_size; ++R) {

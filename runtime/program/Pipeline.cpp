@@ -229,8 +229,9 @@ void Pipeline::train(MicroBatches &NewWork) {
   end();
 }
 
-/// As many micro-batches as there are stages go through a chunk, then through
-/// the next one: when the last has gone through it, the first is back.
+/// Passes as many micro-batches as there are stages through a chunk, then
+/// through the next one: when the last has passed through it, the first is
+/// back.
 void Pipeline::runForward(MicroBatches &NewWork,
                           PoplarTurn PoplarChunk::*Function) {
   int64_t Count = NewWork.count();

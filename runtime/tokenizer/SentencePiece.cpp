@@ -112,7 +112,7 @@ private:
   StringMap Pieces, Reserved;
   ByteTrie Trie, UserSymbols;
   PieceMerges Merges;
-  /// By the number of a piece, what is found for its text.
+  /// By the number of a piece, the piece that is found for its text.
   std::vector<int32_t> Found;
   bool BeginsSymbol[256] = {};
   int32_t Unknown = -1;

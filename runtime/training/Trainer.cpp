@@ -132,7 +132,7 @@ private:
   Beginning Begun;
   Sources Data;
   int64_t GlobalBatch;
-  /// With all defaults decided.
+  /// The options with all defaults decided.
   const Options O;
   int64_t MicroBatch, ValSamples;
   Share TrainShare, ValShare;
@@ -141,7 +141,7 @@ private:
   Optimizer Optim;
   Schedule Rates;
   TrainingState State;
-  /// On the first rank, once something is to be written.
+  /// Files of the run, open on the first rank once it writes.
   std::optional<DirectoryLock> Lock;
   std::optional<MetricsFile> Record;
   std::optional<EventFile> Events;
