@@ -59,7 +59,7 @@ TEST_F(ProgramTest, UnchangedRuns) {
 
 TEST_F(ProgramTest, VocabularyIsThatOfAnEmbedding) {
   Model.vocab_size = 300;
-  EXPECT_NE(train().find("a vocabulary of 300 tokens, but has no embedding"),
+  EXPECT_NE(train().find("a vocabulary of 300 tokens, but no embedding"),
             std::string::npos);
 }
 
