@@ -165,8 +165,7 @@ void Watchdog::Impl::meet() {
     wait();
     accept();
   }
-  // Everyone is here: whoever else knocks would only keep wait() from
-  // waiting.
+  // All ranks are connected: other callers would only end wait() early.
   Listening.close();
   Strangers.clear();
 }
@@ -290,7 +289,7 @@ void Watchdog::Impl::wait() {
   Waker.silence();
 }
 
-/// Rank 0: lets in whoever knows the session.
+/// Rank 0: accepts callers that know the session.
 void Watchdog::Impl::accept() {
   while (true) {
     int Socket = accept4(Listening.socket(), nullptr, nullptr,
@@ -417,7 +416,7 @@ void Watchdog::Impl::judgeProgress() {
     Culprits += (Culprits.empty() ? "" : "; ") + P.Last.getRankName() + ", " +
                 P.Last.getLastCollective();
   }
-  // Else whoever is not waiting still has time.
+  // Otherwise the ranks that do not wait still have time.
   if (First)
     end("no progress for " + format(First->IdleSeconds) + " in phase '" +
         First->Phase + "', predicted to take " +

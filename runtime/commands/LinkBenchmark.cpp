@@ -55,7 +55,7 @@ using namespace poplar::runtime;
 
 namespace {
 
-/// What a rank would compute meanwhile, on all of its cores.
+/// Computation on all cores of a rank while messages are measured.
 class Computation {
 public:
   explicit Computation(int64_t Threads) {
@@ -259,7 +259,7 @@ double LinkBenchmark::measureLoss(PoplarCollectiveKind Kind) {
   Ranks.setPhase("measuring overhead", LongPhase);
   Ranks.stream().run([&](comm::Communicator &C) {
     constexpr int64_t Elements = LossBytes / sizeof(float);
-    // Seconds that `Body` takes, and pieces computed meanwhile.
+    // Seconds of `Body`, and pieces computed in this time.
     auto Observe = [&](auto &&Body) {
       auto Begin = Clock::now();
       double Before = Meanwhile.count();

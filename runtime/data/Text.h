@@ -37,8 +37,8 @@ public:
   /// and hash: one that was cut or altered is made again, with a note. With
   /// `Reports`, says every other second how far that has come.
   MappedFile prepare(const MappedFile &Text, bool Reports) const;
-  /// The file that `Write(Path)` makes of `Source`, kept likewise. `Kind` tells
-  /// it from others that are made of the same source.
+  /// The file that `Write(Path)` makes from `Source`, cached in the same way.
+  /// `Kind` distinguishes it from other files made from the same source.
   MappedFile keep(const MappedFile &Source, const std::string &Kind,
                   const std::function<void(const std::string &)> &Write) const;
   /// Bytes of an id in a prepared file.

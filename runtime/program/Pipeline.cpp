@@ -37,7 +37,7 @@ static int64_t getPortBytes(const PoplarChunk &Chunk, int Port) {
 }
 
 int64_t Pipeline::getBytesPerSample(const PoplarProgram &Program, int Rank) {
-  // What ranks of other groups have is not this program's business.
+  // Buffers of ranks in other groups follow from other programs.
   if (!Program.pipeline || Program.ranks[Rank].group != Program.pipeline->group)
     return 0;
   const PoplarPipeline &Stage = *Program.pipeline;
