@@ -290,8 +290,8 @@ void poplar::runtime::mergeAdapter(const PoplarProgram &Program,
   }
   putAlignedFirst(Tensors);
   if (Merged != Updates.size())
-    fail("'", Base, "' is another model than the adapter's: of ",
-         Updates.size(), " layers with adapters it has ", Merged);
+    fail("'", Base, "' is not the model of the adapter: it has ", Merged,
+         " of the ", Updates.size(), " layers with adapters");
   writeModel(Out, Base, Tensors);
   std::string List;
   for (const std::string &Format : Formats)

@@ -288,7 +288,8 @@ TensorFiles poplar::runtime::openAdapter(const AdapterInfo &Info,
   if (!fs::exists(Path, Code) && fs::exists(Directory + "/adapter_model.bin"))
     fail("'", Directory, "' has its weights in adapter_model.bin and no ",
          AdapterWeightsName,
-         ", which alone can be read; PeftModel.from_pretrained followed by "
+         ", the only file that can be read; PeftModel.from_pretrained followed "
+         "by "
          "save_pretrained of PEFT writes it");
   TensorFiles Files = TensorFiles::open(Path);
   for (const auto &Entry : Files.tensors()) {

@@ -243,7 +243,7 @@ TensorFiles TensorFiles::open(const std::string &FileOrDirectory) {
     if (!fs::exists(Single, Code) && !fs::exists(Index, Code) &&
         fs::exists(FileOrDirectory + "/" + Name, Code))
       fail("'", FileOrDirectory, "' has its weights in ", Name,
-           " and no model.safetensors, which alone can be read; "
+           " and no model.safetensors, the only file that can be read; "
            "from_pretrained followed by save_pretrained of transformers 4.35 "
            "or later writes it");
   if (fs::exists(Single, Code) || !fs::exists(Index, Code)) {

@@ -69,7 +69,7 @@ private:
                              int64_t End);
 
   const Executor &Exec;
-  /// Those that are trained.
+  /// The trained tensors.
   std::vector<Tensor> Tensors;
   std::vector<float> Buffer, OwnPart, Assembled, Widened;
   std::vector<uint8_t> Codes;

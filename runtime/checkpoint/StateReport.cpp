@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "checkpoint/StateReport.h"
+#include "Poplar/Runtime/Alignment.h"
 #include "program/Collectives.h"
 #include "program/Pipeline.h"
 #include "support/Error.h"
@@ -26,10 +27,7 @@ struct Array {
   const char *Address;
   int64_t Bytes, Used;
 
-  const char *end() const {
-    return Address +
-           (Bytes + POPLAR_ALIGNMENT - 1) / POPLAR_ALIGNMENT * POPLAR_ALIGNMENT;
-  }
+  const char *end() const { return Address + poplar_align(Bytes); }
 };
 } // namespace
 

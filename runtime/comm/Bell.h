@@ -21,7 +21,7 @@ class Bell {
 public:
   Bell() : Descriptor(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
     if (Descriptor < 0)
-      fail("no descriptor is left to wake the thread of collectives with");
+      fail("no file descriptor is left for the communication thread");
   }
   ~Bell() { ::close(Descriptor); }
   Bell(const Bell &) = delete;

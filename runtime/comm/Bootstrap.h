@@ -44,20 +44,20 @@ constexpr double kNoteSeconds = 5;
 class Bootstrap {
 public:
   virtual ~Bootstrap() = default;
-  /// The cards of all ranks, by rank. Collective; again where a card has more
-  /// to tell.
+  /// The cards of all ranks, by rank. Collective; repeated when cards have more
+  /// content.
   virtual std::vector<Card> exchange(const Card &Own) = 0;
-  /// Returns when all ranks have called it. From here on, the connections
-  /// belong to whoever takes them. Collective.
+  /// Returns when all ranks have called it. From then on, the connections
+  /// belong to the caller of takeSockets(). Collective.
   virtual void begin() = 0;
-  /// The others learn why this rank ends; rank 0 stays for so long to tell
-  /// members that call only then.
+  /// Tells the others why this rank ends; rank 0 stays for `Seconds` to tell
+  /// members that connect late.
   virtual void abandon(const std::string &Why, double Seconds) = 0;
-  /// By rank; -1 where there is no connection: between ranks that are not 0.
+  /// The connections by rank; -1 without one: between ranks other than 0.
   virtual std::vector<int> takeSockets() = 0;
 };
 
-/// Listens, on rank 0; calls rank 0, on others.
+/// Listens on rank 0, and connects to rank 0 on others.
 std::unique_ptr<Bootstrap> makeBootstrap(const Meeting &M);
 std::unique_ptr<Bootstrap> makeBootstrapHub(const Meeting &M);
 std::unique_ptr<Bootstrap> makeBootstrapCaller(const Meeting &M);

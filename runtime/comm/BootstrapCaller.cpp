@@ -23,8 +23,8 @@ using namespace poplar::runtime::comm;
 
 using Clock = BootstrapChannel::Clock;
 
-/// How long something wrong at the only port has to last before it is no
-/// accident, and a host without an answer before it counts as out of reach.
+/// How long an error at the only port has to last before it is final, and how
+/// long a host does not answer before it counts as unreachable.
 static constexpr double WrongSeconds = 4, UnreachableSeconds = 6;
 
 static Clock::duration seconds(double Seconds) {

@@ -258,7 +258,7 @@ bool Hub::serve(Guest &G) {
     case BootstrapChannel::Pending:
       // Nobody need wait for 88 bytes to see that these are none of ours.
       if (Clock::now() > G.Deadline) {
-        refuse(G, "said nothing that a rank says, for " +
+        refuse(G, "has not identified itself as a rank for " +
                       std::to_string(int(kHandshakeSeconds)) + " s");
         return false;
       }

@@ -46,15 +46,15 @@ struct Collective {
   bool Accumulate = false;
   /// The transfers of an exchange; read until it is complete.
   const std::vector<IslandLibrary::Transfer> *Transfers = nullptr;
-  /// For reductions: sums that cross between nodes are rounded, and what that
-  /// takes away is kept here (Communicator::Feedback).
+  /// For reductions: whether sums that cross between nodes are rounded, and
+  /// where their rounding errors are kept (Communicator::Feedback).
   bool IsLossy = false;
   float *Residual = nullptr;
-  /// For a device's memory: see Communicator::waitFor.
+  /// The point of the device to wait for, see Communicator::waitFor.
   void *After = nullptr;
-  /// What the plan calls it, for reports: a bucket or unit number.
+  /// Its number in the plan, for reports: a bucket or unit.
   int32_t Bucket = -1;
-  /// Among which ranks: all, or those of a subgroup.
+  /// The subgroup of its ranks; -1 for all ranks.
   int32_t Subgroup = -1;
 };
 

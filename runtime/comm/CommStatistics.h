@@ -15,22 +15,23 @@
 
 namespace poplar::runtime::comm {
 
-/// How much communication there was, and how much of it hid behind computation.
+/// The amount of communication, and how much of it computation hid.
 struct CommStatistics {
   struct PerKind {
     int64_t Count = 0;
     /// Sent by this rank, to ranks of its node and of others.
     int64_t LocalBytes = 0, RemoteBytes = 0;
-    double ThreadSeconds = 0;  // the thread was busy with it
+    double ThreadSeconds = 0;  // the communication thread was busy with it
     double ExposedSeconds = 0; // the caller waited for it
   };
   PerKind Kinds[Collective::NumKinds];
   /// run(): counts, checks, messages; always waited for.
   int64_t Calls = 0;
   double CallSeconds = 0;
-  /// What the injected link was occupied by this rank's messages.
+  /// Seconds in which this rank's messages occupied the injected link.
   double LinkSeconds = 0;
-  /// The thread had a core: copied, added, polled.
+  /// Seconds of a core that the communication thread used: it copied, added and
+  /// polled.
   double ProcessorSeconds = 0;
 
   double getThreadSeconds() const;
@@ -39,7 +40,7 @@ struct CommStatistics {
   double getHiddenShare() const;
 };
 
-/// Where a rank's communication is, for a watchdog; read from any thread.
+/// The state of a rank's communication, for a watchdog; read from any thread.
 struct CommStatus {
   int64_t Started = 0, Completed = 0; // number of collectives
   int32_t Kind = -1, Bucket = -1;     // of the last one started

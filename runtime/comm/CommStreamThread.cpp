@@ -18,7 +18,7 @@ using namespace poplar::runtime::comm;
 void CommStream::execute(const Operation &Op) {
   Clock::time_point Begin = Clock::now();
   if (Op.Function) {
-    // What a call throws is its caller's business.
+    // The caller of a call gets what it throws.
     try {
       Op.Function(Op.Context, Ranks.getCurrent());
     } catch (...) {
@@ -29,7 +29,7 @@ void CommStream::execute(const Operation &Op) {
     Statistics.CallSeconds += toSeconds(Clock::now() - Begin);
     return;
   }
-  // Without the messages that leave meanwhile.
+  // Without the messages that leave in this time.
   const CommStatistics::PerKind &Sent =
       Statistics.Kinds[Collective::SendMessage];
   auto GetLocal = [&] {

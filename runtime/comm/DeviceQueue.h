@@ -15,9 +15,10 @@
 // stream's mutex guards what both of them use, which is the waits: setOrder(),
 // wait(), isWaiting() and record() are called with it held. The others belong
 // to the communication thread and are called without it, because they may call
-// the device's library; look() takes it itself for a moment. A collective is
-// handed from the thread to the rank by the stream, which says with the mutex
-// held that it is queued.
+// the device's library; look() takes it itself for a moment. The order changes
+// only while the rank waits, so both threads read it without the mutex. The
+// stream hands a collective from the thread to the rank: it counts the
+// collective as queued with the mutex held.
 //
 // Nothing is allocated once the queue is made.
 //

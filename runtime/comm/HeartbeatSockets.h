@@ -14,11 +14,11 @@
 
 namespace poplar::runtime::comm {
 
-/// Connections that ranks made when they met. They belong to whoever has taken
-/// them.
+/// Connections that ranks made when they met. They belong to the caller who has
+/// taken them.
 struct HeartbeatSockets {
-  /// On rank 0 one to each other rank, on others one to rank 0, else -1. Empty
-  /// where the ranks met in another way.
+  /// Rank 0 has one to each other rank, others have one to rank 0; -1
+  /// elsewhere. Empty if the ranks met in another way.
   std::vector<int32_t> ByRank;
   uint64_t Session = 0; // the same for all ranks of a job, and for no other job
 };

@@ -76,7 +76,7 @@ findGroups(const std::vector<IslandOffer> &Offers,
 
 [[noreturn]] static void refuseChoice(size_t Rank, const std::string &Reason) {
   fail("POPLAR_COMM is nccl, but rank ", Rank, " cannot use it: ", Reason,
-       "; mend that, or set POPLAR_COMM=auto to go through the host's memory");
+       "; fix that, or set POPLAR_COMM=auto to go through the host's memory");
 }
 
 Islands comm::planIslands(const std::vector<IslandOffer> &Offers,

@@ -37,11 +37,11 @@ struct IslandOffer {
   LibraryChoice Choice = LibraryChoice::Auto;
   /// Ranks with the same one can share an island: "NCCL 2.28.9". Empty: none.
   std::string Library;
-  /// Where that is empty, why; empty for ranks without a device.
+  /// The reason why there is none; empty for ranks without a device.
   std::string Reason;
-  /// In a plan whose collectives are of some ranks: those that have the same
-  /// one can collect by it, or exchange if they share units, within the island
-  /// of their own that they then are; empty: none, and why.
+  /// The library for collectives of some ranks, and exchanges of ranks that
+  /// share units: ranks with the same one form an island for these. Empty:
+  /// none, and the reason.
   std::string TeamLibrary, TeamReason;
   /// The device, unlike any other of the job: "node1 0000:07:00.0". No two
   /// ranks of an island may share one.
@@ -51,7 +51,7 @@ struct IslandOffer {
 };
 
 struct Islands {
-  /// By rank, as Topology takes them.
+  /// The island of each rank, as Topology takes them.
   std::vector<int> IslandOf;
   std::vector<bool> WithLibrary;
   /// Whether the ranks of a rank's island have the same types of memory.
@@ -98,8 +98,8 @@ std::unique_ptr<Communicator> makeIslands(Communicator &Control,
                                           const Islands &Plan,
                                           const IslandMaker &Maker);
 
-/// By team, the library of its ranks; null on others. Collective, on the thread
-/// of `Control`.
+/// Makes a library for each team of this rank; null for other teams.
+/// Collective, on the thread of `Control`.
 std::vector<std::unique_ptr<IslandLibrary>>
 joinTeams(Communicator &Control, const std::vector<std::vector<int>> &Teams,
           const IslandMaker &Maker);

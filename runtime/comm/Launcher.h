@@ -38,15 +38,15 @@ double getStartSeconds();
 /// While one lives, the process has to get through its start: until the
 /// watchdog runs, nobody else would notice that a rank does not arrive. Ends
 /// the process, and with it the job, when getStartSeconds() are over, or
-/// ConnectedSeconds after all ranks have connected: whoever came so far has
-/// little left to do, and whoever does not do it is stopped.
+/// ConnectedSeconds after all ranks have connected: connected ranks have little
+/// left to do, so one that does not finish it is stopped.
 class StartLimit {
 public:
   static constexpr unsigned ConnectedSeconds = 8;
 
   StartLimit();
   ~StartLimit();
-  /// From any thread.
+  /// May be called from any thread.
   void setConnected();
   StartLimit(const StartLimit &) = delete;
   StartLimit &operator=(const StartLimit &) = delete;

@@ -48,7 +48,7 @@ bool isLauncher() {
   return Result;
 }
 
-/// What mpirun starts is none of our business.
+/// Processes that mpirun starts are not guarded.
 __attribute__((constructor)) void forgetPreload() {
   if (!isLauncher())
     return;
@@ -93,8 +93,8 @@ extern "C" __attribute__((visibility("default"))) int listen(int Socket,
   using Listen = int (*)(int, int);
   static const Listen Real =
       reinterpret_cast<Listen>(dlsym(RTLD_NEXT, "listen"));
-  // Who connects and says nothing is the kernel's business. No effect on others
-  // than TCP's sockets.
+  // The kernel keeps silent callers. This has no effect on sockets other than
+  // those of TCP.
   int Seconds = 60;
   if (isLauncher())
     setsockopt(Socket, IPPROTO_TCP, TCP_DEFER_ACCEPT, &Seconds, sizeof Seconds);

@@ -36,10 +36,10 @@ public:
   MessageCommunicator(std::unique_ptr<Transport> Messages,
                       const MessageOptions &O = {});
 
-  /// From now on allGather and reduceScatter go by these islands instead of
-  /// nodes. In one with a library, a rank gets only the slices that it leads,
-  /// and gives the island's sums of these: IslandCommunicator does the rest.
-  /// Everything else reaches all ranks, as before. Collective.
+  /// Lets allGather and reduceScatter go by these islands instead of nodes. In
+  /// an island with a library, a rank receives only the slices that it leads,
+  /// and contributes the island's sums of these; IslandCommunicator does the
+  /// rest. All other data reach all ranks, as before. Collective.
   void useIslands(const Topology &TheIslands) override;
 
   const char *getBackend() const override { return Messages->getName(); }
@@ -111,10 +111,10 @@ private:
   AllGather Gathering;
   ReduceScatter Reducing;
   std::optional<Topology> Islands;
-  /// By islands, once there are any.
+  /// Collectives by islands, once there are any.
   std::optional<AllGather> IslandGathering;
   std::optional<ReduceScatter> IslandReducing;
-  /// By sites, if they are used.
+  /// Sums by sites, if they are used.
   std::optional<Topology> Sites;
   std::optional<ReduceScatter> SiteReducing;
   /// The ways of all collectives.

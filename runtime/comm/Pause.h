@@ -15,10 +15,10 @@
 
 namespace poplar::runtime::comm {
 
-/// Between two polls that found nothing to do. The thread shares its core with
-/// computation, so it sleeps, `Longest` at most, and longer where it has waited
-/// for long: every poll takes some microseconds of the core. It does not yield:
-/// a computing thread would then keep the core for a whole time slice,
+/// A sleep between two polls that found nothing to do. The thread shares its
+/// core with computation, so it sleeps, `Longest` at most, and longer after a
+/// long wait: every poll takes some microseconds of the core. It does not
+/// yield: a computing thread would then keep the core for a whole time slice,
 /// milliseconds, whereas a thread that wakes up gets it at once.
 class Pause {
 public:

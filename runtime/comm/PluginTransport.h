@@ -26,7 +26,7 @@ struct TransportPlugin {
   const char *Name;
   /// The environment variable that may name another file.
   const char *Variable;
-  /// For messages: the library, and what to install.
+  /// The library and its packages, for error messages.
   const char *Library, *Packages;
 };
 extern const TransportPlugin MpiPlugin, TcpPlugin;
@@ -36,8 +36,8 @@ extern const TransportPlugin MpiPlugin, TcpPlugin;
 /// - where it was built, or by the dynamic linker's own search.
 std::unique_ptr<Transport> makeTransport(const TransportPlugin &Plugin);
 
-/// For a process that fails before it has called makeTransport: if it was told
-/// its rank, tells the other ranks why, where they can be reached in time.
+/// Reports the failure of a process that has not called makeTransport to the
+/// other ranks, if it knows its rank and they can be reached in time.
 void declineJob(const std::string &Why);
 
 } // namespace poplar::runtime::comm

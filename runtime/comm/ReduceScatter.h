@@ -8,9 +8,9 @@
 //
 // A state machine that never waits: its owner calls advance() until isDone().
 //
-// With `Feedback`, only what crosses between nodes is in the wire type. What
-// rounding it takes away there, the sender keeps and adds to its next sum of
-// the same elements.
+// With `Feedback`, only sums that cross between nodes are in the wire type. The
+// sender keeps their rounding error and adds it to its next sum of the same
+// elements.
 //
 //===----------------------------------------------------------------------===//
 

@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// For a transport plug-in: keeps what its library calls a request under a small
-// number. Header only, for plug-ins do not link the runtime.
+// Requests of a transport plug-in's library, kept by small numbers. Header
+// only, because plug-ins do not link the runtime.
 //
 //===----------------------------------------------------------------------===//
 

@@ -144,7 +144,8 @@ ucp_tag_t getTag(int32_t Sender, int32_t Tag) {
   return Result;
 }
 
-/// From the secret, and from the number that rank 0 has drawn for this job.
+/// Derives the key from the secret and from the number that rank 0 has drawn
+/// for this job.
 void makeTagKey(const std::string &Secret) {
   std::string Text = "poplar tags of messages " +
                      std::to_string(Cards[0].Session) + " " + Secret;

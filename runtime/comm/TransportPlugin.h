@@ -46,8 +46,8 @@ typedef struct PoplarTransportTable {
   /// this many seconds.
   int (*init)(double start_seconds, int32_t *rank, int32_t *size);
   /// Instead of init, for a rank that cannot take part: ends the start of the
-  /// others, which learn why, within so many seconds. May be null: whoever has
-  /// started this process ends the others when it ends.
+  /// others within so many seconds, and tells them why. May be null: the
+  /// launcher of this process ends the others when it ends.
   int (*decline)(double start_seconds, const char *why);
   /// Connected TCP sockets, for heartbeats: on rank 0 one to each rank, on
   /// others one to rank 0, and -1 elsewhere; and the number of the job. They

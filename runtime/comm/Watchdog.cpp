@@ -34,7 +34,7 @@ static constexpr int PollMilliseconds = 100;
 /// long a rank tries one address.
 static constexpr auto MeetSeconds = std::chrono::seconds(6);
 static constexpr double ConnectSeconds = 2;
-/// How long a rank tries all addresses again, where strangers are in its way.
+/// How long a rank retries all addresses if strangers occupy the port.
 static constexpr auto RetrySeconds = std::chrono::seconds(4);
 /// Callers that rank 0 does not know yet, beside the ranks it waits for.
 static constexpr size_t MostStrangers = 64;
@@ -47,7 +47,7 @@ static constexpr double CauseSeconds = 1;
 /// of it (WatchdogOptions::StallFactor).
 static constexpr double EndSeconds = 12;
 
-/// A time span as people write it.
+/// A time span for output.
 static std::string format(double Seconds) {
   char Text[32];
   std::snprintf(Text, sizeof Text, "%.1f s", Seconds);
@@ -165,8 +165,7 @@ void Watchdog::Impl::meet() {
     wait();
     accept();
   }
-  // Everyone is here: whoever else knocks would only keep wait() from
-  // waiting.
+  // All ranks are connected: other callers would only end wait() early.
   Listening.close();
   Strangers.clear();
 }
@@ -290,7 +289,7 @@ void Watchdog::Impl::wait() {
   Waker.silence();
 }
 
-/// Rank 0: lets in whoever knows the session.
+/// Rank 0: accepts callers that know the session.
 void Watchdog::Impl::accept() {
   while (true) {
     int Socket = accept4(Listening.socket(), nullptr, nullptr,
@@ -298,7 +297,7 @@ void Watchdog::Impl::accept() {
     if (Socket < 0)
       break;
     Strangers.emplace_back(Socket);
-    // Those that say nothing make room for others.
+    // Silent callers make room for others.
     if (Strangers.size() > MostStrangers + Peers.size()) {
       admit();
       if (Strangers.size() > MostStrangers)
@@ -417,7 +416,7 @@ void Watchdog::Impl::judgeProgress() {
     Culprits += (Culprits.empty() ? "" : "; ") + P.Last.getRankName() + ", " +
                 P.Last.getLastCollective();
   }
-  // Else whoever is not waiting still has time.
+  // Otherwise the ranks that do not wait still have time.
   if (First)
     end("no progress for " + format(First->IdleSeconds) + " in phase '" +
         First->Phase + "', predicted to take " +

@@ -23,13 +23,13 @@
 // The others do the same about rank 0. TCP, so that a rank that hangs inside
 // the communication library is found, too, and whatever this library is.
 //
-// At the end, watchdogs go on until the library has ended on all ranks: ranks
-// 1, 2, ... say goodbye to rank 0, and leave when rank 0, which has heard all,
-// says it to them. Rank 0 leaves when their connections are closed.
+// At the end, watchdogs run until the library has ended on all ranks: ranks 1,
+// 2, ... send goodbye to rank 0, and leave when rank 0, which has received it
+// from all, sends it back. Rank 0 leaves when their connections are closed.
 //
-// A process that ends another way before the watchdog is there is the
-// launcher's business, as is what is left of a stopped process: mpirun
-// continues and then kills it when the first one has ended.
+// The launcher deals with a process that ends before the watchdog runs, and
+// with a stopped process that is left: mpirun continues and then kills it when
+// the first one has ended.
 //
 //===----------------------------------------------------------------------===//
 
@@ -70,9 +70,9 @@ public:
   Watchdog(const Watchdog &) = delete;
   Watchdog &operator=(const Watchdog &) = delete;
 
-  /// From the rank's own thread: what it does from now on, a literal of less
-  /// than 32 characters, and the time it should take between two signs of
-  /// progress, in seconds; 0 if unknown.
+  /// Names the phase that begins, by a literal of less than 32 characters, and
+  /// the expected seconds between two signs of progress; 0 if unknown. Called
+  /// from the rank's own thread.
   void setPhase(const char *Name, double PredictedSeconds);
   /// A sign of progress; so is the completion of a collective.
   void progress();

@@ -90,13 +90,13 @@ void Inference::take(int64_t) {
                   1, Logits.data());
 }
 
-/// In a pipeline, those of the first rank of the last stage are as good as any.
+/// In a pipeline, the logits of the first rank of the last stage are used.
 bool Inference::isDivided() const {
   return Exec.pipeline() || sharesUnits(Exec.program());
 }
 
-/// Those of the first ranks of the last stage that have them all are as good as
-/// any.
+/// Takes the logits of the first ranks of the last stage that together have
+/// them all.
 void Inference::findBounds() {
   std::vector<int64_t> Columns = countLogitColumns(Exec, *Ranks);
   Bounds = {0};

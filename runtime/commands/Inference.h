@@ -19,10 +19,10 @@ class Group;
 /// What a model says behind a token, wherever the job has its parts. All ranks
 /// of a job run it; those of a pipeline each pass on the same sample.
 ///
-/// With caches, only tokens that are new are computed, a prompt in chunks. A
-/// chunk that is not full is filled up with its last token, at the position of
-/// that: it is computed and written again, so that the last row is always that
-/// of the newest token.
+/// With caches, only new tokens are computed, a prompt in chunks. A partial
+/// chunk is padded with its last token at the same position: that token is
+/// computed and written again, so that the last row is always that of the
+/// newest token.
 class Inference : public MicroBatches {
 public:
   /// `Ranks` is null where the rank is alone.

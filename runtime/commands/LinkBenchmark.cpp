@@ -55,7 +55,7 @@ using namespace poplar::runtime;
 
 namespace {
 
-/// What a rank would compute meanwhile, on all of its cores.
+/// Computation on all cores of a rank while messages are measured.
 class Computation {
 public:
   explicit Computation(int64_t Threads) {
@@ -88,7 +88,7 @@ struct Node {
   std::string Class;
 };
 
-/// From one node to another, or inside one.
+/// Two nodes between which messages are measured, or the same one twice.
 struct Pair {
   size_t From, To;
 };
@@ -259,7 +259,7 @@ double LinkBenchmark::measureLoss(PoplarCollectiveKind Kind) {
   Ranks.setPhase("measuring overhead", LongPhase);
   Ranks.stream().run([&](comm::Communicator &C) {
     constexpr int64_t Elements = LossBytes / sizeof(float);
-    // Seconds that `Body` takes, and pieces computed meanwhile.
+    // Seconds of `Body`, and pieces computed in this time.
     auto Observe = [&](auto &&Body) {
       auto Begin = Clock::now();
       double Before = Meanwhile.count();
@@ -305,7 +305,7 @@ double LinkBenchmark::measureOverhead() {
                                 : (measureLoss(POPLAR_ALL_GATHER) +
                                    measureLoss(POPLAR_REDUCE_SCATTER)) /
                                       2 / Moved;
-  // In integers, of which there is a maximum.
+  // As an integer, because only integers have a maximum over ranks.
   int64_t Most = std::llround(Overhead * 1e18);
   Ranks.max(&Most, 1);
   return static_cast<double>(Most) * 1e-18;

@@ -37,11 +37,11 @@ void ProfileJournal::read(const std::string &Text) {
   if (!std::getline(Lines, Line) || Line != Head)
     fail("'", Path, "' is not a journal of a profile; move it away");
   if (!std::getline(Lines, Line) || Line != Identity)
-    fail("'", Path, "' is of other measurements (", Line, ") than these (",
-         Identity, "); delete it to begin anew");
+    fail("'", Path, "' has other measurements (", Line, ") than these (",
+         Identity, "); delete it to start again");
   // Lines that are missing are measured again; half a number would be another.
   if (Text.back() != '\n')
-    fail("'", Path, "' is cut within a line; delete it to begin anew");
+    fail("'", Path, "' is truncated within a line; delete it to start again");
   for (int Number = 3; std::getline(Lines, Line); ++Number) {
     size_t Colon = Line.rfind(':');
     std::vector<double> Seconds;
@@ -55,7 +55,7 @@ void ProfileJournal::read(const std::string &Text) {
     if (!IsSound)
       fail("'", Path, "':", Number,
            ": expected the name of a measurement, a colon, and seconds; delete "
-           "the file to begin anew");
+           "the file to start again");
     Known[Line.substr(0, Colon)] = std::move(Seconds);
   }
 }

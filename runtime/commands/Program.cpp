@@ -181,12 +181,12 @@ static void checkTables(const PoplarProgram &Program) {
   }
   int64_t Described = Program.model->num_elements;
   if (Described != Elements)
-    fail("the program is damaged: it is described as one of ", Described,
-         " parameters, but has ", Elements, "; build it again");
+    fail("the program is damaged: its description says ", Described,
+         " parameters, but it has ", Elements, "; build it again");
   if (!HasEmbedding)
-    fail("the program is damaged: it is described as one of a vocabulary of ",
+    fail("the program is damaged: its description says a vocabulary of ",
          Model.vocab_size,
-         " tokens, but has no embedding of as many rows; "
+         " tokens, but no embedding has as many rows; "
          "build it again");
 }
 

@@ -404,8 +404,8 @@ void Device::updateAdamW(float *Values, float *Gradients, float *Moment1,
   Data->startOwn(Data->Program.gpu->adamw, Args, Count);
 }
 
-/// As much at a time as the scratch holds in f32, which a GPU may keep in its
-/// cache.
+/// Updates as many elements at a time as the scratch holds in f32, which a GPU
+/// may keep in its cache.
 void Device::updateAdamW(float *Values, float *Gradients,
                          const MomentBlocks &Moment1,
                          const MomentBlocks &Moment2, const float (&Hyper)[8],

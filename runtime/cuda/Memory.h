@@ -24,9 +24,9 @@ inline Address addressOf(const void *Memory) {
 class Allocation {
 public:
   explicit Allocation(int64_t Bytes);
-  /// Allocated by NCCL, which then need not copy what it collects there, once
-  /// it is registered: NVLink SHARP reads and writes no other memory. Where
-  /// NCCL does not, it is as any other, and the log says why.
+  /// Memory allocated by NCCL. Once it is registered, NCCL need not copy the
+  /// data of collectives in it, and NVLink SHARP accesses no other memory. If
+  /// NCCL does not allocate it, it is ordinary memory, and the log says why.
   struct ForCollectives {};
   Allocation(int64_t Bytes, ForCollectives);
   ~Allocation();

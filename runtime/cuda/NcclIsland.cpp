@@ -25,7 +25,7 @@ using namespace poplar::runtime;
 using namespace poplar::runtime::cuda;
 using comm::Type;
 
-/// For pieces whose type changes on the way, and sums that are added later.
+/// Scratch for pieces whose type changes, and for sums that are added later.
 static constexpr int64_t ScratchBytes = 64 << 20;
 
 static nccl::DataType getDataType(Type T) {

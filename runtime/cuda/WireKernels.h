@@ -34,9 +34,8 @@ public:
                void *Target, comm::Type To, int64_t Count, Stream Queue) const;
   /// Sum[i] += Source[i].
   void add(float *Sum, const float *Source, int64_t Count, Stream Queue) const;
-  /// For products whose epilogue cuBLASLt refuses. What a PoplarEpilogue other
-  /// than the gradients of biases does, to `Count` elements in rows of
-  /// `Columns`; `Bias` may be null.
+  /// Applies a PoplarEpilogue that cuBLASLt refuses, other than the gradients
+  /// of biases, to `Count` elements in rows of `Columns`; `Bias` may be null.
   void applyEpilogue(void *Result, const void *Bias, void *Aux,
                      int32_t Epilogue, int32_t Type, int64_t Columns,
                      int64_t Count, Stream Queue) const;

@@ -34,13 +34,13 @@ struct RenderedChat {
   std::vector<std::pair<size_t, size_t>> Counted;
 };
 
-/// How a family of models writes a conversation, for models that ship no
-/// template of their own. It is known by the tokens that it needs.
+/// The format of conversations of a model family, for models that ship no
+/// template. It is recognised by the tokens that it needs.
 class ChatTemplate {
 public:
-  /// That of which the tokenizer has the tokens, if there is one.
+  /// The template whose tokens the tokenizer has, if there is one.
   static std::optional<ChatTemplate> find(const Tokenizer &Tok);
-  /// That which --chat-template names so, if there is one.
+  /// The template of this name in --chat-template, if there is one.
   static std::optional<ChatTemplate> find(const std::string &Option);
   /// "ChatML, Llama 3, ..."
   static std::string listNames();

@@ -86,8 +86,7 @@ Example ExampleEncoder::encodeChat(const RenderedChat &Chat) {
 Example ExampleEncoder::encode(const json::Value &Object,
                                const std::string &Where) {
   Example E = encodeObject(Object, Where);
-  // As with trl: whoever trains on answers wants to know of one that is
-  // missing.
+  // As with trl: a missing answer is probably a mistake.
   if (std::find(E.Counts.begin(), E.Counts.end(), true) == E.Counts.end())
     fail(Where, Members.find(Object, "messages")
                     ? ": no message is of the assistant and counts, so that "

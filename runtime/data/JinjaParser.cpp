@@ -102,8 +102,8 @@ private:
 
   //===-- Statements ------------------------------------------------------===//
 
-  /// Up to a block whose name is in `Ends`, which is left for the caller; with
-  /// no names, to the end of the template.
+  /// Parses up to a block whose name is in `Ends`, which is left to the caller;
+  /// without names, to the end of the template.
   std::vector<BlockPtr> parseBody(const std::vector<std::string_view> &Ends) {
     Deeper Guard(*this);
     std::vector<BlockPtr> Body;

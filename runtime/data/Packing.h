@@ -53,7 +53,7 @@ private:
   int64_t Capacity, Count = 0, Filled = 0;
   /// Examples by decreasing length, and the sample of each of these.
   std::vector<int64_t> Sorted, SampleOf;
-  /// By length, where its examples begin in `Sorted`.
+  /// By length, the begin of its examples in `Sorted`.
   std::vector<int64_t> Starts;
   /// Samples by the room that is left in them, as lists: the first by room, the
   /// next by sample; and a bit for each room of which there is one.

@@ -22,8 +22,8 @@ struct Options;
 /// The tokenizer of a job, or none.
 class TextEncoding {
 public:
-  /// That of --tokenizer, or the one that `poplar build` put into the job's
-  /// directory. It may have ids outside the model's vocabulary.
+  /// Loads the tokenizer of --tokenizer, or the one that `poplar build` put
+  /// into the job's directory. It may have ids outside the model's vocabulary.
   TextEncoding(const Options &O, const ModelInfo &Model);
 
   /// Null if the model has none: then text is bytes.
@@ -33,12 +33,12 @@ public:
   /// The ids of a text, 2 bytes each, or 4 if the vocabulary needs them. They
   /// are kept in a file, whose name is a hash of the text and the tokenizer,
   /// in $POPLAR_CACHE, $XDG_CACHE_HOME/poplar or ~/.cache/poplar: only the
-  /// first process of a host encodes a text. A file beside it has its length and
-  /// hash: one that was cut or altered is made again, with a note. With
+  /// first process of a host encodes a text. A file beside it has its length
+  /// and hash: one that was cut or altered is made again, with a note. With
   /// `Reports`, says every other second how far that has come.
   MappedFile prepare(const MappedFile &Text, bool Reports) const;
-  /// The file that `Write(Path)` makes of `Source`, kept likewise. `Kind` tells
-  /// it from others that are made of the same source.
+  /// The file that `Write(Path)` makes from `Source`, cached in the same way.
+  /// `Kind` distinguishes it from other files made from the same source.
   MappedFile keep(const MappedFile &Source, const std::string &Kind,
                   const std::function<void(const std::string &)> &Write) const;
   /// Bytes of an id in a prepared file.

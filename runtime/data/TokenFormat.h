@@ -49,17 +49,17 @@ std::string_view skipMark(std::string_view Text);
 /// A line that says of a text that its first MiB is not UTF-8; empty if it is.
 std::string describeInvalid(const MappedFile &File);
 
-/// Where the tokens of a file are.
+/// The layout of the tokens in a file.
 struct TokenLayout {
-  /// For people.
+  /// The name of the format, for output.
   std::string Name;
   /// Bytes per token, the lowest first.
   int Width = 1;
   bool IsSigned = false;
   size_t HeaderBytes = 0;
-  /// As many as the header promises; -1 without one.
+  /// The number of tokens in the header; -1 without one.
   int64_t Declared = -1;
-  /// To be encoded by the model's tokenizer.
+  /// Whether the model's tokenizer has to encode it.
   bool IsText = false;
 };
 

@@ -29,7 +29,7 @@ struct BlockedGemm {
   BlockedGemm(const PoplarGemm &Gemm, int64_t Batch, int Threads,
               VectorKind Kind);
 
-  /// In proportion to the threads.
+  /// Bytes of scratch, proportional to the number of threads.
   int64_t getScratchBytes() const;
   /// `Scratch` is aligned to POPLAR_ALIGNMENT.
   void run(const float *A, const float *B, const float *Bias, float *C,

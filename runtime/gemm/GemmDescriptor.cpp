@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "gemm/GemmDescriptor.h"
+#include "Poplar/Runtime/Alignment.h"
 #include "Poplar/Runtime/Quantized.h"
 #include "support/ISA.h"
 
@@ -115,7 +116,7 @@ static int64_t getPlainScratchBytes(const PoplarGemm &Gemm, int64_t MaxBatch,
   omp_set_num_threads(PreviousThreads);
   if (Bytes < 0)
     return Bytes;
-  return (Bytes + POPLAR_ALIGNMENT - 1) / POPLAR_ALIGNMENT * POPLAR_ALIGNMENT;
+  return poplar_align(Bytes);
 }
 
 extern "C" int64_t poplar_gemm_scratch_bytes(const PoplarGemm *Gemm,

@@ -16,8 +16,8 @@
 
 namespace poplar::runtime {
 
-/// How products of `Gemm` are done where oneDNN does not do them: in f32
-/// without AVX-512. See BlockedGemm.h.
+/// The vectors with which BlockedGemm.h computes products of `Gemm`, if it does
+/// so instead of oneDNN: in f32 without AVX-512.
 std::optional<VectorKind> findBlockedKind(const PoplarGemm &Gemm);
 
 /// The process's CPU engine.

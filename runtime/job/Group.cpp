@@ -31,9 +31,9 @@ static std::string getHostName() {
   return Name;
 }
 
-/// At most, of any rank at a time: each buffer of a pipeline's messages may be
-/// under way, and all pieces of two exchanges with each of those that share
-/// units.
+/// The most messages of a rank under way at a time: one for each buffer of a
+/// pipeline's messages, and all pieces of two exchanges with each of the ranks
+/// that share units.
 static int countMessages(const PoplarProgram &Program) {
   int64_t Exchanged = 0, Links = 0;
   for (int64_t R = 0; Program.ranks && R < Program.world_size; ++R) {
@@ -129,7 +129,7 @@ void Group::makeScopes() {
     std::vector<int> Ranks(Bucket.ranks, Bucket.ranks + Bucket.num_ranks);
     auto Own = std::find(Ranks.begin(), Ranks.end(), rank());
     if (Own == Ranks.end())
-      continue; // others' business
+      continue; // this rank does not hold it
     auto [Known, IsNew] = Subgroups.insert({Ranks, 0});
     if (IsNew)
       Known->second = Stream.addSubgroup(Ranks);
@@ -322,7 +322,7 @@ void Group::start(const PoplarCollective &What, void *Buffer) {
   switch (What.kind) {
   case POPLAR_ALL_GATHER:
     C.TheKind = comm::Collective::AllGather;
-    // The master, where the wire does it justice, or rounds in its own way.
+    // The master, if the wire keeps its precision or rounds by itself.
     if (Own.Master && (C.Wire == comm::Type::F32 || C.Wire == comm::Type::I8 ||
                        Working == comm::Type::F32)) {
       C.Send = Own.Master;

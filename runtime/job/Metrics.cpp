@@ -96,7 +96,7 @@ MetricsFile::MetricsFile(const std::string &Run, int64_t Resumed, int64_t Last)
       // A row without its end was cut in the middle of a number, maybe.
       if (Lines.eof() || !parseRow(Line, M) || M.Step > Resumed)
         break;
-      // Nothing is counted twice, whoever has edited the file.
+      // No step is counted twice, even if the file was edited.
       if (!Rows.empty() && M.Step <= Rows.back().Step)
         continue;
       Rows.push_back(M);

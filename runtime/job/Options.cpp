@@ -30,8 +30,8 @@ static std::vector<Spec> getSpecs(Options &O, std::string &Config) {
   return {
       {"data", &O.Data, 0, "FILE|GLOB[=WEIGHT]",
        "text, tokens or examples in JSON to train on; a quoted glob names "
-       "several files of text or tokens; repeatable, with the weight of each "
-       "(default: in proportion to their samples)",
+       "several files of text or tokens; repeatable, each with a weight "
+       "(default: in proportion to its samples)",
        "Data", Agreement::Contents},
       {"data-format", &O.DataFormat, 0, "NAME",
        "format of --data: auto, text, jsonl, bytes, u16, u32, i32, i64, llmc "
@@ -48,7 +48,7 @@ static std::vector<Spec> getSpecs(Options &O, std::string &Config) {
        "gemma, phi-3, phi-4 or phi-4-mini (default: the model's own; if it "
        "ships none, by its tokens)"},
       {"chat-date", &O.ChatDate, 0, "YYYY-MM-DD",
-       "date for chat templates that write the date of the day (default: "
+       "date for chat templates that write the current date (default: "
        "none in training, today in sample)"},
       {"val-data", &O.ValData, 0, "FILE|GLOB",
        "data to validate on; repeatable (default: a part of every --data)",
@@ -57,29 +57,30 @@ static std::vector<Spec> getSpecs(Options &O, std::string &Config) {
        "part of --data that is held out for validation (default: 0.1; none "
        "for fine-tuning)"},
       {"val-split", &O.ValSplit, 0, "NAME",
-       "what is held out: the end of every --data, or random examples, which "
-       "the seed decides (default: auto, which is random for examples in JSON "
+       "held-out part: the end of every --data, or random examples, which "
+       "depend on the seed (default: auto, which is random for examples in "
+       "JSON "
        "and end for others)"},
       {"data-ids", &O.DataIds, 0, "FILE",
        "samples as raw i32: seq_len ids, then seq_len targets; a target of -1 "
        "is not counted",
        nullptr, Agreement::Contents},
       {"steps", &O.Steps, 0, "N",
-       "optimizer steps, including those before --resume; 0 saves the model "
-       "as it starts",
+       "optimizer steps of the whole run, including those before --resume; 0 "
+       "saves the initial model",
        "Run"},
       {"epochs", &O.Epochs, 0, "X",
        "passes over the data, in place of --steps"},
       {"out", &O.Out, 0, "RUN",
-       "directory to write checkpoints and metrics to; of merge, the model; of "
-       "profile and links, a file"},
+       "directory for checkpoints and metrics; for merge, directory for the "
+       "model; for profile and links, a file"},
       {"resume", &O.Resume, 0, "",
        "continue from the latest checkpoint in --out"},
       {"init", &O.Init, 0, "PATH",
        "start from the weights of a run or of a Hugging Face checkpoint",
        nullptr, Agreement::Contents},
       {"init-adapter", &O.InitAdapter, 0, "PATH",
-       "start adapters from those of a run or of a directory of PEFT", nullptr,
+       "start adapters from those of a run or of a PEFT directory", nullptr,
        Agreement::Contents},
       {"seed", &O.Seed, 0, "N",
        "random seed of weights, data order and dropout (default: 1)"},
@@ -87,8 +88,8 @@ static std::vector<Spec> getSpecs(Options &O, std::string &Config) {
        "steps between checkpoints; 0 for none of these (default: 0; an epoch "
        "for fine-tuning, or a tenth of the run if that is longer)"},
       {"save-minutes", &O.SaveMinutes, 0, "X",
-       "minutes from a checkpoint to the next one, at most; 0 for any "
-       "(default: 30; any with --save-every)"},
+       "longest time between checkpoints, in minutes; 0 for no limit "
+       "(default: 30; no limit with --save-every)"},
       {"keep", &O.Keep, 0, "N", "checkpoints to keep; 0 for all (default: 2)"},
       {"eval-every", &O.EvalEvery, 0, "N",
        "steps between validations; 0 for none (default: 100; an epoch for "
@@ -145,7 +146,7 @@ static std::vector<Spec> getSpecs(Options &O, std::string &Config) {
       {"prompt", &O.Prompt, 0, "TEXT", "text to continue"},
       {"prompt-ids", &O.PromptIds, 0, "N,N,...", "the prompt as token ids"},
       {"chat", &O.Chat, 0, "TEXT",
-       "a user's message to answer, in the words of the tokenizer's chat "
+       "a user's message to answer, formatted by the tokenizer's chat "
        "template; only the answer is printed"},
       {"tokens", &O.Tokens, 1, "N",
        "tokens to generate, at most; text of a tokenizer ends at the model's "
@@ -155,14 +156,14 @@ static std::vector<Spec> getSpecs(Options &O, std::string &Config) {
       {"top-k", &O.Choice.TopK, 0, "N",
        "choose among the N likeliest tokens; 0 for all (default: 0)"},
       {"top-p", &O.Choice.TopP, 0, "X",
-       "choose among the fewest of the likeliest tokens whose probability is X "
-       "together; 1 for all (default: 1)"},
+       "choose among the fewest likeliest tokens whose probabilities add up to "
+       "X; 1 for all (default: 1)"},
       {"min-p", &O.Choice.MinP, 0, "X",
        "choose among tokens that are at least X times as likely as the "
        "likeliest; 0 for all (default: 0)"},
       {"no-cache", &O.NoCache, 0, "",
        "compute the whole sequence for every token, without a KV cache"},
-      {"rank", &O.Rank, 0, "N", "rank whose shards are held (default: 0)",
+      {"rank", &O.Rank, 0, "N", "rank whose shards are allocated (default: 0)",
        "Profiling"},
       {"max-batch", &O.MaxBatch, 2, "N",
        "largest micro-batch to measure (default: 64)"},
@@ -191,8 +192,8 @@ static std::vector<Spec> getSpecs(Options &O, std::string &Config) {
       {"dump-gradients", &O.DumpGradients, 0, "FILE",
        "write the gradients of the first batch and stop", "Testing"},
       {"dump-logits", &O.DumpLogits, 0, "FILE",
-       "write the logits of the first batch, without dropout, and stop; of "
-       "sample: those that each token was chosen from"},
+       "write the logits of the first batch, without dropout, and stop; in "
+       "sample, the logits that each token was chosen from"},
       {"dump-products", &O.DumpProducts, 0, "FILE",
        "write the norms of the matrix products of the first micro-step and "
        "stop"},
@@ -205,7 +206,7 @@ static std::vector<Spec> getSpecs(Options &O, std::string &Config) {
       {"skip-save", &O.SkipSave, 0, "",
        "write no checkpoint, to measure large models"},
       {"report-memory", &O.ReportMemory, 0, "FILE",
-       "write what the memory of every rank holds, as CSV"},
+       "write the memory use of every rank, as CSV"},
   };
 }
 

@@ -51,17 +51,18 @@ public:
   virtual int receive(int Peer, int Kind, void *Data, int64_t Bytes) = 0;
   virtual void waitMessage(int Message) = 0;
 
-  /// Whether ranks that share units exchange by a library of their devices',
-  /// without the host: from startExchange() on, and up to waitExchange() for
-  /// what it gives, the device does in order what it is given, and the host
-  /// goes on. Else by messages.
+  /// Whether ranks that share units exchange by a library of their devices,
+  /// without the host: the device orders the exchange after earlier work, and
+  /// later work after waitExchange(), and the host goes on. Otherwise they
+  /// exchange by messages.
   virtual bool hasExchanges() const = 0;
-  /// To and from positions among them. Returns the exchange's number.
+  /// Starts an exchange, with positions among these ranks. Returns its number.
   virtual int64_t startExchange(
       const std::vector<comm::IslandLibrary::Transfer> &Transfers) = 0;
   virtual void waitExchange(int64_t Number) = 0;
 
-  /// In place; sums of f64 in the order of the ranks, the same bits on each.
+  /// Sums and maxima over all ranks, in place. Sums of f64 are in the order of
+  /// the ranks, and the same bits on each.
   virtual void sum(int64_t *Values, int64_t Count) = 0;
   virtual void sum(double *Values, int64_t Count) = 0;
   virtual void max(int64_t *Values, int64_t Count) = 0;

@@ -51,7 +51,7 @@ public:
   const ModelInfo &model() const { return Model; }
   int threads() const { return Threads; }
   const State &state() const { return TheState; }
-  /// Whose memory the arena and all addresses below are of.
+  /// The device whose memory holds the arena and all addresses below.
   Device &device() const { return Dev; }
   /// All memory allocated for the program.
   int64_t peakBytes() const { return PeakBytes; }
@@ -120,8 +120,8 @@ private:
   State TheState;
   char *Memory = nullptr;
   std::unique_ptr<Pipeline> Turns;
-  /// As many rounds as may be under way, in as many pieces, of a scatter and of
-  /// the gather that is chained to it.
+  /// Room for all rounds and pieces under way of a scatter and of the gather
+  /// that is chained to it.
   std::vector<StartedExchange> Exchanges =
       std::vector<StartedExchange>(2 * POPLAR_MAX_SHARERS * POPLAR_MAX_PIECES);
 };

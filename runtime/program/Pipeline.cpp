@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "program/Pipeline.h"
+#include "Poplar/Runtime/Alignment.h"
 #include "program/Collectives.h"
 #include "program/Executor.h"
 
@@ -32,12 +33,11 @@ static int64_t countBuffers(const PoplarPipeline &Stage, const PoplarRank &Rank,
 static int64_t getPortBytes(const PoplarChunk &Chunk, int Port) {
   if (Port == POPLAR_SLOT)
     return Chunk.slot_bytes;
-  return (Chunk.message_bytes[Port] + POPLAR_ALIGNMENT - 1) / POPLAR_ALIGNMENT *
-         POPLAR_ALIGNMENT;
+  return poplar_align(Chunk.message_bytes[Port]);
 }
 
 int64_t Pipeline::getBytesPerSample(const PoplarProgram &Program, int Rank) {
-  // What ranks of other groups have is not this program's business.
+  // Buffers of ranks in other groups follow from other programs.
   if (!Program.pipeline || Program.ranks[Rank].group != Program.pipeline->group)
     return 0;
   const PoplarPipeline &Stage = *Program.pipeline;
@@ -229,8 +229,9 @@ void Pipeline::train(MicroBatches &NewWork) {
   end();
 }
 
-/// As many micro-batches as there are stages go through a chunk, then through
-/// the next one: when the last has gone through it, the first is back.
+/// Passes as many micro-batches as there are stages through a chunk, then
+/// through the next one: when the last has passed through it, the first is
+/// back.
 void Pipeline::runForward(MicroBatches &NewWork,
                           PoplarTurn PoplarChunk::*Function) {
   int64_t Count = NewWork.count();

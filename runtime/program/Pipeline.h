@@ -121,11 +121,11 @@ private:
   // that of all chunks of all stages.
   MicroBatches *Work = nullptr;
   bool HasBackward = false;
-  /// That each sample has in a message, where it is not all of them.
+  /// Tokens of each sample in a message, if they are not all.
   int64_t Tokens = 0;
   /// The micro-batch of each pass.
   std::vector<int64_t> Order;
-  /// Whose turn it is.
+  /// The chunk whose turn it is.
   Chunk *Current = nullptr;
 };
 

@@ -41,8 +41,8 @@ const std::array<float, 256> &poplar::runtime::getUnsignedDynamicMap() {
   return Map;
 }
 
-/// Between the values of a map. What is rounded becomes as many as there are of
-/// these below it: the nearest value; of two, the lesser.
+/// The middles between the values of a map. The number of middles below a value
+/// is the code of the nearest value of the map; of two, the lesser.
 template <size_t Size>
 static std::array<float, Size - 1>
 findMiddles(const std::array<float, Size> &Map) {

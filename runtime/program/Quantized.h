@@ -29,8 +29,8 @@ const std::array<float, 256> &getDynamicMap();
 /// Values of the unsigned one.
 const std::array<float, 256> &getUnsignedDynamicMap();
 
-/// Between the values of such a map, then infinity. What is rounded gets the
-/// number of those below it: the code of the nearest value; of two, the lesser.
+/// The middles between the values of such a map, then infinity. The number of
+/// middles below a value is the code of the nearest value; of two, the lesser.
 std::array<float, 256> getCodeMiddles(const std::array<float, 256> &Map);
 
 /// A moment of AdamW in blocks of POPLAR_STATE_BLOCK elements.
@@ -38,7 +38,7 @@ struct MomentBlocks {
   uint8_t *Codes;
   float *Scales;
 
-  /// From the block on that begins at `Element`.
+  /// The blocks from the one that begins at `Element` on.
   MomentBlocks from(int64_t Element) const {
     return {Codes + Element, Scales + Element / POPLAR_STATE_BLOCK};
   }

@@ -22,22 +22,22 @@ namespace poplar::runtime {
 /// first iteration nothing is allocated.
 class Staging {
 public:
-  /// For collectives with numbers below `Count`, and as many messages.
+  /// Has room for collectives with numbers below `Count`, and for `NumMessages`
+  /// messages.
   Staging(Device &D, int64_t Count, int64_t NumMessages);
 
   /// Returns `C`, of rank `Rank` of `Size`, between buffers of the host.
   comm::Collective begin(int64_t Id, const comm::Collective &C, int Rank,
                          int Size);
-  /// To be called once the collective is complete.
+  /// Call it once the collective is complete.
   void end(int64_t Id);
 
-  /// A buffer of the host for a message, into which what is to be sent is
-  /// copied.
+  /// A buffer of the host for a message, with a copy of the data to send.
   std::vector<char> beginSend(const void *Data, int64_t Bytes);
   std::vector<char> beginReceive(int64_t Bytes);
-  /// Keeps it for a message under way; `To` is null if that is sent.
+  /// Keeps the buffer of a message under way; `To` is null for a send.
   void keep(int Message, std::vector<char> &&Data, void *To);
-  /// To be called once the message is complete.
+  /// Call it once the message is complete.
   void endMessage(int Message);
 
 private:
@@ -46,7 +46,7 @@ private:
     comm::Collective Original;
     Buffer Send, Receive;
   };
-  /// `To` is null of what is sent.
+  /// `To` is null for a send.
   struct StagedMessage {
     Buffer Data;
     void *To = nullptr;
@@ -56,7 +56,7 @@ private:
 
   Device &D;
   std::vector<Entry> Entries;
-  /// By their number.
+  /// Messages by their number.
   std::vector<StagedMessage> Messages;
   std::vector<Buffer> Free;
 };

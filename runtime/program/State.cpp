@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "program/State.h"
+#include "Poplar/Runtime/Alignment.h"
 #include "program/Executor.h"
 #include "program/QuantizedParts.h"
 #include "program/Tensors.h"
@@ -116,8 +117,7 @@ void State::bind(char *NewArena, char *ShardMemory) {
   ShardBytes = 0;
   auto Place = [&](int64_t Bytes) {
     char *Address = ShardMemory ? ShardMemory + ShardBytes : nullptr;
-    ShardBytes +=
-        (Bytes + POPLAR_ALIGNMENT - 1) / POPLAR_ALIGNMENT * POPLAR_ALIGNMENT;
+    ShardBytes += poplar_align(Bytes);
     return Address;
   };
   auto PlaceF32 = [&](int64_t Elements) {

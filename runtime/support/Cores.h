@@ -29,8 +29,8 @@ inline std::vector<int> getCores() {
   return Cores;
 }
 
-/// Those that the process could run on when this was first called, which is
-/// before it binds itself to some of them.
+/// The cores that the process could run on when this was first called, before
+/// it binds itself to some of them.
 inline const std::vector<int> &getGivenCores() {
   static const std::vector<int> Cores = getCores();
   return Cores;
@@ -87,7 +87,7 @@ private:
   bool IsSet = false;
 };
 
-/// For how long this thread has had a core.
+/// Processor seconds of this thread.
 inline double getThreadSeconds() {
   timespec Time;
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &Time);

@@ -24,8 +24,8 @@ namespace poplar::runtime {
 /// Throws an Error if POPLAR_MAX_ISA has a value that is not known.
 void checkMaxISA();
 
-/// Those of `Instructions`, in the kernel's words ("avx512f"), that the
-/// processor lacks or POPLAR_MAX_ISA hides, with blanks between.
+/// The elements of `Instructions`, in the kernel's words ("avx512f"), that the
+/// processor lacks or POPLAR_MAX_ISA hides, separated by spaces.
 std::string findMissing(const std::vector<std::string> &Instructions);
 
 /// Lets oneDNN use no more than `Isa` in this process, which is one of

@@ -24,7 +24,7 @@ std::vector<int64_t> listCheckpoints(const std::string &Run);
 /// The newest checkpoint directory of a run; empty if it has none.
 std::string findLatestCheckpoint(const std::string &Run);
 
-/// That of a run; anything else stands for itself.
+/// The newest checkpoint of a run; any other path is returned as it is.
 std::string resolveCheckpoint(const std::string &Path);
 
 } // namespace poplar::runtime

@@ -8,7 +8,7 @@
 //
 // Part of every executable of a sanitized build, those of poplar build too, so
 // that no environment has to be set. Everything here is about code of others,
-// with the reason; what ASAN_OPTIONS and the like say comes on top.
+// with the reason; ASAN_OPTIONS and the like add to them.
 //
 //===----------------------------------------------------------------------===//
 

@@ -14,19 +14,20 @@
 
 namespace poplar::runtime {
 
-/// How a token is drawn from logits: of those that all three limits leave, by
-/// the softmax of the logits over the temperature. The likeliest always stays.
+/// The settings for drawing a token: from the tokens that all three limits
+/// leave, by the softmax of the logits over the temperature. The likeliest
+/// always stays.
 struct TokenChoice {
   /// 0 draws the likeliest.
   double Temperature = 0.8;
-  /// Among so many of the likeliest, and those that equal the last of them; 0
-  /// for all.
+  /// Keeps so many of the likeliest tokens, and those that equal the last of
+  /// them; 0 keeps all.
   int64_t TopK = 0;
-  /// Among the fewest of the likeliest that have this probability together
-  /// (nucleus sampling: Holtzman et al., ICLR 2020); 1 for all.
+  /// Keeps the fewest likeliest tokens whose probabilities add up to this
+  /// (nucleus sampling: Holtzman et al., ICLR 2020); 1 keeps all.
   double TopP = 1;
-  /// Among those with this part of the likeliest one's probability at least
-  /// (Nguyen et al., ICLR 2025); 0 for all.
+  /// Keeps tokens with at least this part of the likeliest one's probability
+  /// (Nguyen et al., ICLR 2025); 0 keeps all.
   double MinP = 0;
 
   struct Candidate {

@@ -37,7 +37,7 @@ void AddedTokens::read(
       Id = std::max(TheModel.size(), getLargestId() + 1);
     if (int64_t Asked = Each.getInteger("id", Id); Asked != Id)
       Each.refuse("the token ", json::quote(T.Content), " has the id ", Asked,
-                  ", and would get ", Id, " from its place");
+                  ", but its position gives ", Id);
     T.Id = static_cast<int32_t>(Id);
     T.Normalized = T.Content;
     if (T.IsNormalized)

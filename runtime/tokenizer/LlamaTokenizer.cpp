@@ -102,8 +102,9 @@ LlamaWriter::LlamaWriter(const SentencePieceFile &File)
            ", and of a tokenizer.model with settings only LlamaTokenizer is "
            "supported");
   if (!File.IsBPE || !File.FallsBack)
-    refuse("a LlamaTokenizer is of type BPE and falls back to bytes, and this "
-           "one does not");
+    refuse(
+        "a LlamaTokenizer must be of type BPE with byte fallback, and this one "
+        "is not");
   for (size_t Id = 0; Id < File.Pieces.size(); ++Id)
     if (!Vocabulary.emplace(File.Pieces[Id].Text, Id).second)
       fail("'", File.Path, "': piece ", Id, " is there twice");
@@ -147,8 +148,8 @@ void LlamaWriter::add(Token T) {
   int64_t Id = Found != Vocabulary.end() ? Found->second : Next;
   if (T.Asked >= 0 && T.Asked != Id)
     refuse("the added token " + json::quote(T.Content) + " has the id " +
-           std::to_string(T.Asked) + ", and would get " + std::to_string(Id) +
-           " from its place");
+           std::to_string(T.Asked) + ", but its position gives " +
+           std::to_string(Id));
   Next = std::max(Next, Id + 1);
   Ids.emplace(T.Content, Id);
   Tokens.push_back(std::move(T));

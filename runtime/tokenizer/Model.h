@@ -78,8 +78,8 @@ protected:
   std::vector<bool> Exists;
 };
 
-/// With `TakesBytes`, pieces are the bytes behind the characters in which the
-/// vocabulary is written.
+/// Reads a model. With `TakesBytes`, pieces are the bytes that the characters
+/// of the vocabulary stand for.
 std::unique_ptr<Model> readModel(const Description &D, bool TakesBytes);
 
 std::unique_ptr<Model> readBPE(const Description &D, bool TakesBytes);

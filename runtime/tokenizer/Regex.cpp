@@ -200,7 +200,7 @@ private:
     Out += Inside[0] == ',' ? "{0" : "{";
     (Out += Inside) += '}';
     if (Pos < Pattern.size() && (Pattern[Pos] == '+' || Pattern[Pos] == '?'))
-      refuse("a quantifier behind an interval");
+      refuse("a quantifier after an interval");
   }
 
   std::string_view Pattern;

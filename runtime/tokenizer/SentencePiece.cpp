@@ -112,7 +112,7 @@ private:
   StringMap Pieces, Reserved;
   ByteTrie Trie, UserSymbols;
   PieceMerges Merges;
-  /// By the number of a piece, what is found for its text.
+  /// By the number of a piece, the piece that is found for its text.
   std::vector<int32_t> Found;
   bool BeginsSymbol[256] = {};
   int32_t Unknown = -1;
@@ -187,7 +187,7 @@ SentencePiece::SentencePiece(SentencePieceFile TheFile)
     if (ByteIds[Byte] >= 0 && get(ByteIds[Byte]).Type == Type::Byte)
       Bytes[static_cast<size_t>(ByteIds[Byte])] = static_cast<int>(Byte);
     else if (File.FallsBack)
-      fail("'", File.Path, "' falls back to bytes, and has no piece ", Name);
+      fail("'", File.Path, "' has byte fallback, but no piece ", Name);
   }
   if (!File.CharsMap.empty())
     Characters.emplace(File.CharsMap, "'" + File.Path + "'");

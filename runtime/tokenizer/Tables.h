@@ -19,8 +19,8 @@ namespace poplar::runtime {
 
 uint64_t hashBytes(std::string_view Text);
 
-/// From strings to numbers that are not negative; the last of several for one
-/// string counts. Strings are copied.
+/// Maps strings to non-negative numbers; of several for one string, the last
+/// counts. Strings are copied.
 class StringMap {
 public:
   void reserve(size_t Count);
@@ -43,7 +43,7 @@ private:
   size_t Used = 0;
 };
 
-/// From pairs of numbers to pairs of numbers.
+/// Maps pairs of numbers to pairs of numbers.
 class PairMap {
 public:
   struct Entry {

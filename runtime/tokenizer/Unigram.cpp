@@ -181,6 +181,6 @@ void Unigram::encodeAnew(std::string_view Piece, ModelScratch &S,
 std::unique_ptr<Model> poplar::runtime::readUnigram(const Description &D,
                                                     bool TakesBytes) {
   if (TakesBytes)
-    D.refuse("this model behind the pre-tokenizer ByteLevel is not supported");
+    D.refuse("this model after the pre-tokenizer ByteLevel is not supported");
   return std::make_unique<Unigram>(D);
 }

@@ -69,6 +69,6 @@ private:
 std::unique_ptr<Model> poplar::runtime::readWordPiece(const Description &D,
                                                       bool TakesBytes) {
   if (TakesBytes)
-    D.refuse("this model behind the pre-tokenizer ByteLevel is not supported");
+    D.refuse("this model after the pre-tokenizer ByteLevel is not supported");
   return std::make_unique<WordPiece>(D);
 }

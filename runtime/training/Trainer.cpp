@@ -132,7 +132,7 @@ private:
   Beginning Begun;
   Sources Data;
   int64_t GlobalBatch;
-  /// With all defaults decided.
+  /// The options with all defaults decided.
   const Options O;
   int64_t MicroBatch, ValSamples;
   Share TrainShare, ValShare;
@@ -141,7 +141,7 @@ private:
   Optimizer Optim;
   Schedule Rates;
   TrainingState State;
-  /// On the first rank, once something is to be written.
+  /// Files of the run, open on the first rank once it writes.
   std::optional<DirectoryLock> Lock;
   std::optional<MetricsFile> Record;
   std::optional<EventFile> Events;
@@ -243,13 +243,13 @@ void Trainer::resume() {
               .c_str());
   if (State.Threads && State.Threads != Exec.threads())
     print("note: rank 0 had %lld threads and has %d now: sums may be rounded "
-          "otherwise in their last bits\n",
+          "differently in their last bits\n",
           static_cast<long long>(State.Threads), Exec.threads());
   if (std::any_of(Exec.program().buckets,
                   Exec.program().buckets + Exec.program().num_buckets,
                   [](const PoplarBucket &B) { return B.residuals; }))
-    print("note: the error feedback of lossy gradients starts anew, and sums "
-          "are rounded otherwise than without the interruption\n");
+    print("note: the error feedback of lossy gradients starts at zero, so sums "
+          "are rounded differently than without the interruption\n");
   State.Threads = Exec.threads();
   State.MicroBatch = std::max<int64_t>(MicroBatch, 1);
   if (State.Step >= O.Steps)
@@ -314,14 +314,14 @@ void Trainer::save() {
 
 void Trainer::dump() {
   if (!O.DumpProducts.empty() && Exec.pipeline())
-    fail("--dump-products: a stage of a pipeline has a part of the products; "
-         "dump those of a plan without groups");
+    fail("--dump-products: a pipeline stage has only a part of the products; "
+         "use a plan without groups");
   if (!O.DumpGradients.empty() && sharesUnits(Exec.program()))
     fail("--dump-gradients: ranks that share units add up their gradients in "
-         "the update only; dump those of a plan in which none do");
+         "the update only; use a plan in which none do");
   if (!O.DumpGradients.empty() && Exec.pipeline())
     fail("--dump-gradients: groups of a pipeline add up their gradients in the "
-         "update only; dump those of a plan without groups");
+         "update only; use a plan without groups");
   start();
   int64_t Targets = Batches.loadBatch(*Data.Train, 0, TrainShare, 0);
   if (Targets == 0)
@@ -398,7 +398,7 @@ void Trainer::measureBaseline() {
     return;
   const DataFile &File = Data.Data.front();
   if (!File.Tokens || Data.Data.size() > 1)
-    fail("--bigram-baseline counts the tokens of one --data, which is no "
+    fail("--bigram-baseline needs a single --data of text or tokens, not "
          "examples in JSON");
   Baseline = getBigramLoss(*File.Tokens, File.TrainEnd, *Data.Validation,
                            ValSamples, Model);

@@ -59,14 +59,15 @@ TEST_F(ProgramTest, UnchangedRuns) {
 
 TEST_F(ProgramTest, VocabularyIsThatOfAnEmbedding) {
   Model.vocab_size = 300;
-  EXPECT_NE(train().find("a vocabulary of 300 tokens, but has no embedding"),
+  EXPECT_NE(train().find("a vocabulary of 300 tokens, but no embedding"),
             std::string::npos);
 }
 
 TEST_F(ProgramTest, ParametersAreAsManyAsDescribed) {
   Model.num_elements = 8191;
-  EXPECT_NE(train().find("described as one of 8191 parameters, but has 8192"),
-            std::string::npos);
+  EXPECT_NE(
+      train().find("its description says 8191 parameters, but it has 8192"),
+      std::string::npos);
 }
 
 TEST_F(ProgramTest, ElementsAreThoseOfTheShape) {

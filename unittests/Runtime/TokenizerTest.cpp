@@ -221,7 +221,7 @@ TEST(Tokenizer, RefusesWhatIsBesideAModelByName) {
   EXPECT_MENTIONS(
       refuseBeside(
           Config, Class + R"("added_tokens_decoder":{"9":{"content":"<x>"}}})"),
-      "the added token \"<x>\" has the id 9, and would get 560");
+      "the added token \"<x>\" has the id 9, but its position gives 560");
   EXPECT_MENTIONS(refuseBeside(Config, Class + R"("add_bos_token":1})"),
                   "expected true or false as 'add_bos_token'");
   EXPECT_MENTIONS(refuseBeside(Config, "{"), "tokenizer_config.json'");
@@ -276,7 +276,7 @@ TEST(Tokenizer, RefusesByName) {
       "have the same id 0");
   EXPECT_MENTIONS(
       refuse(R"({"added_tokens":[{"id":7,"content":"<x>"}],)" + Model + "}"),
-      "the token \"<x>\" has the id 7, and would get 1 from its place");
+      "the token \"<x>\" has the id 7, but its position gives 1");
 }
 
 /// A field of a message of Protocol Buffers that holds text or a message.
@@ -302,7 +302,7 @@ TEST(Tokenizer, RefusesSentencePieceByName) {
                   "models of type WORD are not supported");
   // 35: byte_fallback
   EXPECT_MENTIONS(refuse(Unknown + A + makeField(2, "\x98\x02\x01")),
-                  "falls back to bytes, and has no piece <0x00>");
+                  "has byte fallback, but no piece <0x00>");
   EXPECT_MENTIONS(refuse(Unknown + A + makeField(3, makeField(2, "abc"))),
                   "the character map is damaged");
   EXPECT_MENTIONS(refuse(Unknown + A + makeField(5, makeField(2, "abc"))),

@@ -247,11 +247,12 @@ TEST_F(TrainerTest, RefusesWeightsOfPyTorch) {
     writeFile(Directory + "/" + Name, "PK");
     Result R = train("run", 1, {"--init", Directory});
     EXPECT_EQ(R.Status, 1);
-    EXPECT_NE(R.Err.find(std::string("has its weights in ") + Name +
-                         " and no model.safetensors, which alone can be read; "
-                         "from_pretrained followed by save_pretrained of "
-                         "transformers 4.35 or later writes it"),
-              std::string::npos)
+    EXPECT_NE(
+        R.Err.find(std::string("has its weights in ") + Name +
+                   " and no model.safetensors, the only file that can be read; "
+                   "from_pretrained followed by save_pretrained of "
+                   "transformers 4.35 or later writes it"),
+        std::string::npos)
         << R.Err;
     EXPECT_FALSE(std::filesystem::exists(Dir / "run"));
   }

@@ -29,7 +29,7 @@
 #ifndef POPLAR_RUNTIME_QUANTIZED_H
 #define POPLAR_RUNTIME_QUANTIZED_H
 
-#include "Poplar/Runtime/ABI.h"
+#include "Poplar/Runtime/Alignment.h"
 
 #define POPLAR_NF4_BLOCK 64
 #define POPLAR_SCALE_BLOCK 256
@@ -114,8 +114,7 @@ static inline int64_t poplar_dequantized_bytes(const PoplarGemm *gemm) {
   if (!poplar_is_quantized(gemm->b_type))
     return 0;
   int64_t width = gemm->a_type == POPLAR_F32 ? 4 : 2;
-  return (gemm->k * gemm->n * width + POPLAR_ALIGNMENT - 1) / POPLAR_ALIGNMENT *
-         POPLAR_ALIGNMENT;
+  return poplar_align(gemm->k * gemm->n * width);
 }
 
 #endif // POPLAR_RUNTIME_QUANTIZED_H

@@ -10,7 +10,7 @@ collectives, in each stage of ZeRO; and with lossy ones pipelines, whose stages
 reduce among their replicas, and ranks that share units. Lossy losses are other
 numbers, and within 1 % of the exact ones for 30 steps; what is replicated is the
 same on all ranks; memory is as planned, to the byte. A resumed run, whose error
-feedback starts anew, stays near the one that was not interrupted. Ranks of plans
+feedback starts at zero, stays near the one that was not interrupted. Ranks of plans
 that differ in a wire do not start.
 
 --gpus: jobs of GPUs, which may be emulated, and hosts instead, for fewer steps."""
@@ -109,7 +109,7 @@ def check_resume(workshop, job, reference):
             job, "resumed", ["--steps", steps, *COMMON], steps == STEPS
         )
     worst, failures = jobs.compare_losses(run, reference, TOLERANCE)
-    if "error feedback of lossy gradients starts anew" not in run.output:
+    if "error feedback of lossy gradients starts at zero" not in run.output:
         failures.append("does not say what resuming loses")
     if run.losses == reference.losses:
         failures.append("keeps its error feedback, unlike what is documented")
