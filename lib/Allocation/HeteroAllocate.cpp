@@ -293,9 +293,8 @@ LogicalResult HeteroAllocatePass::checkLossy() {
   if (!allowLossy)
     return success();
   if (!simulate)
-    return getOperation().emitError(
-        "option allow-lossy needs the option simulate, by which it is decided "
-        "whether to lose anything");
+    return getOperation().emitError("option allow-lossy needs the option "
+                                    "simulate, which decides what to round");
   std::string reason = explainUnroundable(cluster);
   return reason.empty() ? success() : getOperation().emitError(reason);
 }

@@ -64,9 +64,8 @@ NumberFormat ClusterReader::getPrecision(json::Value value) const {
   if (std::optional<NumberFormat> format = parseWord<NumberFormat>(name))
     return *format;
   bool isFP8 = name.find('8') != std::string::npos;
-  value.error(isFP8 ? "nothing trains in '" + name +
-                          "' here, which GPUs have from sm_89 on: use bf16, "
-                          "or f16 before sm_80"
+  value.error(isFP8 ? "no target trains in '" + name +
+                          "': use bf16, or f16 before sm_80"
                     : "unknown precision '" + name +
                           "' (known: " + joinWords<NumberFormat>() + ")");
   return NumberFormat::F32;
@@ -187,8 +186,8 @@ void ClusterReader::readNode(json::Value node) {
   if (static_cast<int64_t>(devices.size()) > kMaxRanks ||
       (numRanks += numNodes * static_cast<int64_t>(devices.size())) >
           kMaxRanks) {
-    node.error("with this there are more than " + std::to_string(kMaxRanks) +
-               " devices, which is refused");
+    node.error("exceeds the limit of " + std::to_string(kMaxRanks) +
+               " devices");
     return;
   }
   ArrayAttr types = builder.getArrayAttr(devices);
@@ -207,7 +206,7 @@ void ClusterReader::readLink(json::Value link) {
   if (between.isPresent() + from.isPresent() + inside.isPresent() != 1)
     link.error("expected one of 'between', 'from' and 'inside'");
   if (link["to"].isPresent() && !from.isPresent())
-    link.error("'to' goes with 'from'");
+    link.error("'to' needs 'from'");
   FloatAttr latency = builder.getF64FloatAttr(link["latency"].getNumber()),
             bandwidth = builder.getF64FloatAttr(link["bandwidth"].getNumber()),
             overhead = getReal(link["overhead"]);

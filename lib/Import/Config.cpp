@@ -109,9 +109,10 @@ Config::getPaddingIdx(int64_t vocabSize,
   json::Value value = (*this)["pad_token_id"];
   if (!value.isPresent() && !value.isNull() && fallback &&
       *fallback >= vocabSize)
-    document.error("has no pad_token_id, which then is " +
-                   std::to_string(*fallback) + ", outside the vocabulary of " +
-                   std::to_string(vocabSize) + " (null: none)");
+    document.error("has no pad_token_id: its default " +
+                   std::to_string(*fallback) +
+                   " is outside the vocabulary of " +
+                   std::to_string(vocabSize) + " (write null for none)");
   if (!value.isPresent())
     return value.isNull() ? std::nullopt : fallback;
   // As torch.nn.Embedding counts, negative ids are from the end.
@@ -160,9 +161,8 @@ SpecialTokens Config::getSpecialTokens(int64_t vocabSize) const {
     tokens.add(id);
   }
   if (!tokens.mask) {
-    document.error("a masked model needs the id of its mask token, which "
-                   "neither a tokenizer beside the configuration nor "
-                   "mask_token_id in it gives; say --mask-token-id N");
+    document.error("the id of the mask token is missing from the tokenizer and "
+                   "from mask_token_id: give --mask-token-id N");
     return tokens;
   }
   summary.maskSource = tokens.source;
@@ -261,11 +261,11 @@ int64_t Config::getSeqLen(int64_t tableRows, bool learned) const {
     return std::min<int64_t>(tableRows, 1024);
   int64_t seqLen = *options.seqLen;
   if (seqLen < 1 || seqLen > kMaxSize)
-    document.error("a sequence length of " + std::to_string(seqLen) +
-                   " was asked for (expected 1 to 2^31)");
+    document.error("the sequence length is " + std::to_string(seqLen) +
+                   ", expected 1 to 2^31");
   else if (learned && seqLen > tableRows)
-    document.error("a sequence length of " + std::to_string(seqLen) +
-                   " was asked for, but the model has learned only " +
+    document.error("the sequence length is " + std::to_string(seqLen) +
+                   ", but the model has learned only " +
                    std::to_string(tableRows) + " positions");
   return seqLen;
 }
@@ -326,7 +326,7 @@ OwningOpRef<ModuleOp> Config::finish(ModelBuilder &builder, Value loss,
                                      const Summary &summary) const {
   if (builder.getNumElements() > kMaxElements) {
     document.error("the model has " + formatWhole(builder.getNumElements()) +
-                   " parameters; more than 1e13 are refused");
+                   " parameters, expected at most 1e13");
     return {};
   }
   if (summary.objective != "masked" &&

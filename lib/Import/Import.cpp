@@ -91,8 +91,8 @@ static const Family *findFamily(json::Document &document) {
                  listFamilies(&Family::modelType));
   }
   if (family && type.isPresent() && type.getString() != family->modelType)
-    type.error("'" + type.getString() + "' does not go with " +
-               family->architecture + " under architectures");
+    type.error("'" + type.getString() + "' does not match " +
+               family->architecture + " in architectures");
   return document.hasError() ? nullptr : family;
 }
 
@@ -120,7 +120,7 @@ buildModel(json::Document &document, StringRef file,
   context.loadDialect<nn::NNDialect, func::FuncDialect>();
   OwningOpRef<ModuleOp> module;
   if (options.dropout && !(*options.dropout >= 0 && *options.dropout < 1))
-    document.error("a dropout outside [0, 1) was asked for");
+    document.error("the dropout is outside [0, 1)");
   const Family *family = document.hasError() ? nullptr : findFamily(document);
   if (family)
     removeIgnored(document, *family, options);

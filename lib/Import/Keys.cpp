@@ -90,7 +90,8 @@ static void checkKey(json::Value object, const Key &key,
                      const std::string &name, const std::string &family) {
   json::Value value = object[name];
   if (name == key.alias && object[key.name].isPresent())
-    value.error("is another name of " + key.name + ", which is given, too");
+    value.error("is an alias of " + key.name +
+                ", which is also given: remove one");
   if (key.role == Key::Fixed && !llvm::is_contained(key.allowed, value.dump()))
     value.error(value.dump().substr(0, 80) + " is not supported by the " +
                 family + " family (only " + join(key.allowed) + ")");

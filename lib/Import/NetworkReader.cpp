@@ -186,9 +186,8 @@ std::optional<NetworkProblem> poplar::readNetwork(const std::string &file,
     result = readUnlike(network, stages.value_or(0));
   } else {
     if (!stages)
-      document->error("stages of a network without 'devices' cannot be chosen, "
-                      "as their computation is not known; give --stages a "
-                      "number");
+      document->error("--stages must be a number: a network without 'devices' "
+                      "does not say how long stages compute");
     PlacementProblem problem;
     problem.stages = stages.value_or(0);
     problem.delay = readMatrix(network["delay_ms"], problem.devices, 1e-3);

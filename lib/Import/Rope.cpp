@@ -41,7 +41,7 @@ public:
     prefixes = {"rope_scaling.", present};
     json::Value old = config["rope_scaling"];
     if (old.isPresent() && old.size() && outer.isPresent() && outer.size())
-      old.error("rope_parameters is given, too");
+      old.error("rope_parameters is also given: remove one");
     else if (old.isPresent() && (!old.isObject() || old.size()))
       object = old;
   }

@@ -8,8 +8,8 @@
 //
 // Makes exec.program: a record for each struct of Runtime/ABI.def that the
 // executable holds, from the plan, the buckets, the parameters and the
-// functions. Functions are named as they are here; --lower-program renames
-// them.
+// functions, by their roles (exec.entry). Functions are named as they are here;
+// --lower-program renames them.
 //
 //===----------------------------------------------------------------------===//
 
@@ -138,6 +138,10 @@ public:
     auto plans = module.getOps<zero::PlanOp>();
     if (!plans.empty())
       plan = zero::readPlan(*plans.begin());
+    SymbolTable symbols(module);
+    for (auto entry : module.getOps<exec::EntryOp>())
+      functions[{int64_t(entry.getEntry()), int64_t(entry.getChunk())}] =
+          symbols.lookup<exec::FunctionOp>(entry.getFunction());
   }
 
   /// Null, with a diagnostic, if something is missing.
@@ -145,13 +149,14 @@ public:
 
 private:
   RecordBuilder make(StringRef type) { return RecordBuilder(context, type); }
-  exec::FunctionOp findFunction(nn::Entry pass, int64_t chunk) {
-    return module.lookupSymbol<exec::FunctionOp>(info.getTurnName(pass, chunk));
+  /// The function of a role, steps in chunk 0; null if there is none.
+  exec::FunctionOp findFunction(nn::Entry role, int64_t chunk = 0) {
+    return functions.lookup({int64_t(role), chunk});
   }
-  /// The name of a function that may not exist; else empty.
-  std::string nameFunction(nn::Entry pass, int64_t chunk) {
-    exec::FunctionOp function = findFunction(pass, chunk);
-    return function ? function.getSymName().str() : std::string();
+  /// Its name; empty if there is none.
+  StringRef nameFunction(nn::Entry role, int64_t chunk = 0) {
+    exec::FunctionOp function = findFunction(role, chunk);
+    return function ? function.getSymName() : StringRef();
   }
 
   LogicalResult describeSteps(RecordBuilder &program);
@@ -175,6 +180,8 @@ private:
   MLIRContext *context;
   std::optional<Plan> plan;
   nn::Model facts;
+  /// By role and chunk.
+  DenseMap<std::pair<int64_t, int64_t>, exec::FunctionOp> functions;
   int64_t numElements = 0;
 };
 
@@ -240,11 +247,11 @@ Attribute ProgramDescriber::describeDecoding(nn::Entry pass) {
   exec::FunctionOp step = findFunction(pass, info.numChunks - 1);
   if (!step)
     return UnitAttr::get(context);
-  ArrayRef<int64_t> inputs = *step.getInputs();
+  exec::InputsAttr inputs = step.getInputsAttr();
   return make("PoplarDecoding")
       .set("tokens", int64_t(*step.getDecoding()))
-      .set("ids", inputs[0])
-      .set("positions", inputs[1])
+      .set("ids", inputs.getIds())
+      .set("positions", inputs.getPositions())
       .set("logits", step.getResult() ? int64_t(*step.getResult()) : -1)
       .setSymbol("run",
                  info.isPipelineStage() ? StringRef() : step.getSymName())
@@ -257,17 +264,18 @@ LogicalResult ProgramDescriber::describeSteps(RecordBuilder &program) {
   // Loss and logits are the last chunk's.
   int64_t chunk = info.numChunks - 1;
   int64_t trainLoss = -1, evaluateLoss = -1, logits = -1, logitsType = 0;
-  ArrayRef<int64_t> inputs;
+  exec::InputsAttr inputs;
   nn::Entry train = splits ? nn::Entry::Forward : nn::Entry::Train,
             takesInputs = splits ? nn::Entry::Backward : nn::Entry::Train;
   for (nn::Entry pass :
        {train, takesInputs, nn::Entry::Evaluate, nn::Entry::Infer}) {
     exec::FunctionOp step = findFunction(pass, chunk);
     if (!step)
-      return module.emitError("has no function @")
-             << info.getTurnName(pass, chunk);
+      return module.emitError("has no function of role '")
+             << nn::getName(pass)
+             << "' (exec.entry): run --nn-differentiate before --plan-memory";
     if (pass == takesInputs)
-      inputs = *step.getInputs();
+      inputs = step.getInputsAttr();
     if (!step.getResult()) // A stage before the last gives no loss, no logits.
       continue;
     int64_t result = *step.getResult();
@@ -283,24 +291,25 @@ LogicalResult ProgramDescriber::describeSteps(RecordBuilder &program) {
   }
   // Before the last stage there is no dloss.
   bool hasLoss = trainLoss >= 0, isPacked = nn::isPacked(module);
-  if (inputs.size() != size_t(3 + isPacked + hasLoss))
-    return module.emitError("@")
-           << info.getTurnName(takesInputs, chunk)
-           << " has to take ids, targets, keys"
-           << (isPacked ? ", positions" : "") << " and dloss";
-  if (!nn::findEntry<exec::FunctionOp>(module, nn::Entry::Update))
-    return module.emitError("has no function @update: run --zero-materialize "
-                            "first");
-  auto last = nn::findEntry<exec::FunctionOp>(module, nn::Entry::TrainLast);
+  if (!inputs || inputs.getIds() < 0 || inputs.getTargets() < 0 ||
+      inputs.getKeys() < 0 || (inputs.getPositions() >= 0) != isPacked ||
+      (inputs.getDloss() >= 0) != hasLoss)
+    return module.emitError("role '")
+           << nn::getName(takesInputs) << "' has to take ids, targets, keys"
+           << (isPacked ? ", positions" : "") << (hasLoss ? " and dloss" : "");
+  if (!findFunction(nn::Entry::Update))
+    return module.emitError("has no function of role 'update': run "
+                            "--zero-materialize first");
+  exec::FunctionOp last = findFunction(nn::Entry::TrainLast);
   // A pipeline stage has turns of its chunks instead.
   auto step = [&](nn::Entry entry) {
-    return splits ? StringRef() : nn::getName(entry);
+    return splits ? StringRef() : nameFunction(entry);
   };
-  program.set("ids", inputs[0])
-      .set("targets", inputs[1])
-      .set("keys", inputs[2])
-      .set("positions", isPacked ? inputs[nn::kPositions] : -1)
-      .set("dloss", hasLoss ? inputs.back() : -1)
+  program.set("ids", inputs.getIds())
+      .set("targets", inputs.getTargets())
+      .set("keys", inputs.getKeys())
+      .set("positions", inputs.getPositions())
+      .set("dloss", inputs.getDloss())
       .set("train_loss", trainLoss)
       .set("train_last_loss",
            last ? int64_t(last.getResult().value_or(-1)) : trainLoss)
@@ -309,7 +318,7 @@ LogicalResult ProgramDescriber::describeSteps(RecordBuilder &program) {
       .set("logits_type", logitsType)
       .set("decode", describeDecoding(nn::Entry::Decode))
       .set("prefill", describeDecoding(nn::Entry::Prefill))
-      .setSymbol("update", nn::getName(nn::Entry::Update))
+      .setSymbol("update", nameFunction(nn::Entry::Update))
       .setSymbol("train", step(nn::Entry::Train))
       .setSymbol("train_last",
                  step(last ? nn::Entry::TrainLast : nn::Entry::Train))
@@ -332,9 +341,9 @@ Attribute ProgramDescriber::describePipeline() {
   SmallVector<Attribute> chunks;
   for (auto chunk : module.getOps<exec::ChunkOp>()) {
     auto index = int64_t(chunk.getIndex());
-    auto name = [&](nn::Entry pass) { return nameFunction(pass, index); };
+    auto name = [&](nn::Entry role) { return nameFunction(role, index); };
     // Where nothing is reduced in the last turn alone, it is like the others.
-    std::string last = name(nn::Entry::BackwardLast);
+    StringRef last = name(nn::Entry::BackwardLast);
     chunks.push_back(
         make("PoplarChunk")
             .set("slot_bytes", chunk.getSlotBytes())
@@ -584,15 +593,15 @@ RecordAttr ProgramDescriber::run() {
   facts = nn::Model::of(module);
   exec::ArenaOp arena = getArena(module);
   if (!arena || !facts) {
-    module.emitError(
-        "holds no planned model (an nn.model attribute and an exec.arena)");
+    module.emitError("has no planned model: it needs the attribute nn.model, "
+                     "and an exec.arena of --plan-memory");
     return {};
   }
   for (StringRef name :
        {"vocab_size", "seq_len", "objective", "num_parameters"})
     if (!facts.getDictionary().contains(name)) {
-      module.emitError("nn.model: there is no ")
-          << name << ", which the runtime has to know";
+      module.emitError("nn.model: ")
+          << name << " is missing, which the runtime needs";
       return {};
     }
   auto costs = module.getOps<nn::TrainingCostOp>();

@@ -139,8 +139,8 @@ LogicalResult poplar::assemblePTX(Operation *op, StringRef directory,
              << kernel.kernel << " spills " << kernel.spiltBytes
              << " bytes of registers on " << image.chip;
   if (resources.size() != image.kernels.size())
-    return op->emitError("ptxas speaks of ")
-           << resources.size() << " kernels, not of " << image.kernels.size();
+    return op->emitError("ptxas reports ")
+           << resources.size() << " kernels, expected " << image.kernels.size();
   auto code = llvm::MemoryBuffer::getFile(base + ".cubin");
   if (!code)
     return op->emitError("cannot read ")

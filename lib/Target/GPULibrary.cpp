@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Target/GPUImage.h"
+#include "ProgramTables.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/Module.h"
 #include "llvm/IRReader/IRReader.h"
@@ -25,7 +26,7 @@ static bool takesArray(const llvm::Function &callee, const GPUKernel &kernel) {
 }
 
 /// A kernel that calls a function of the library with a constant descriptor,
-/// whose words fold once the function is inlined.
+/// whose fields fold once the function is inlined.
 static void addKernel(llvm::Module &module, llvm::Function &callee,
                       const GPUKernel &kernel) {
   llvm::LLVMContext &context = module.getContext();
@@ -50,10 +51,8 @@ static void addKernel(llvm::Module &module, llvm::Function &callee,
   llvm::IRBuilder<> builder(
       llvm::BasicBlock::Create(context, "entry", function));
   llvm::Value *descriptor = llvm::ConstantPointerNull::get(pointer);
-  if (!kernel.descriptor.empty()) {
-    SmallVector<uint64_t> words(kernel.descriptor.begin(),
-                                kernel.descriptor.end());
-    llvm::Constant *data = llvm::ConstantDataArray::get(context, words);
+  if (kernel.descriptor) {
+    llvm::Constant *data = writeRecord(kernel.descriptor, module);
     auto *global = new llvm::GlobalVariable(
         module, data->getType(), /*isConstant=*/true,
         llvm::GlobalValue::InternalLinkage, data, kernel.name + "_descriptor");

@@ -57,7 +57,7 @@ public:
     if (!program)
       return op->emitOpError("cannot be translated to LLVM IR");
     llvm::Module &module = *translation.getLLVMModule();
-    llvm::Constant *table = TableWriter(module).write(program.getTable());
+    llvm::Constant *table = writeRecord(program.getTable(), module);
     new llvm::GlobalVariable(module, table->getType(), /*isConstant=*/true,
                              llvm::GlobalValue::ExternalLinkage, table,
                              kProgramSymbol);
@@ -135,6 +135,7 @@ llvm::Constant *TableWriter::writeField(const ABIField &field,
   case ABIKind::Number:
     return llvm::ConstantFP::get(context, cast<FloatAttr>(value).getValue());
   case ABIKind::Array:
+  case ABIKind::Struct:
     return writePointee(value);
   case ABIKind::Symbol:
     return isa<UnitAttr>(value) ? null()
@@ -167,8 +168,12 @@ llvm::Constant *TableWriter::write(RecordAttr record) {
   for (auto [index, field] : llvm::enumerate(type.fields))
     if (places->getElementOffset(index) != field.offset)
       llvm::report_fatal_error(type.name + ": field " + field.name +
-                               " lies elsewhere in C");
+                               " has another offset in C");
   return result;
+}
+
+llvm::Constant *poplar::writeRecord(RecordAttr record, llvm::Module &module) {
+  return TableWriter(module).write(record);
 }
 
 void poplar::registerProgramTranslation(MLIRContext &context) {

@@ -1,6 +1,10 @@
 // RUN: poplar-opt %s --poplar-plan="workspace-bytes=0" --describe-program="cpu=x86-64 precision=bf16" -o %t.mlir
 // RUN: FileCheck %s < %t.mlir
 // RUN: poplar-opt %t.mlir --lower-kernels --lower-program | FileCheck %s --check-prefix=LOWER
+// RUN: poplar-opt %s --poplar-plan="workspace-bytes=0" -o %t.planned.mlir
+// RUN: sed 's/@train\b/@learn/g' %t.planned.mlir | poplar-opt --describe-program | FileCheck %s --check-prefix=ROLE
+// RUN: sed '/exec.entry infer/d' %t.planned.mlir | not poplar-opt --describe-program 2>&1 | FileCheck %s --check-prefix=MISSING
+// RUN: sed 's/, dloss = [0-9]*//' %t.planned.mlir | not poplar-opt --describe-program 2>&1 | FileCheck %s --check-prefix=INPUT
 // RUN: not poplar-opt %s --describe-program 2>&1 | FileCheck %s --check-prefix=UNPLANNED
 // RUN: sed 's/seq_len = 4 : i64, //' %s | not poplar-opt --poplar-plan=workspace-bytes=0 --describe-program 2>&1 | FileCheck %s --check-prefix=FACT
 
@@ -19,6 +23,12 @@
 // CHECK-SAME: train = @train, train_last = @train,
 // CHECK: exec.optimizer update @[[ADAMW]]
 
+// A function is found by its role, whatever its name.
+// ROLE: train = @learn, train_last = @learn,
+// ROLE: exec.entry train @learn
+// MISSING: error: has no function of role 'infer' (exec.entry): run --nn-differentiate before --plan-memory
+// INPUT: error: role 'train' has to take ids, targets, keys and dloss
+
 // --lower-program renames them, and adds the lists.
 // LOWER: exec.program <"PoplarProgram", {adamw = @{{[a-z0-9_]+}}.body,
 // LOWER-SAME: gemms = @poplar_products,
@@ -26,8 +36,8 @@
 // LOWER-NOT: exec.function
 // LOWER: llvm.mlir.global internal constant @poplar_products
 
-// UNPLANNED: error: holds no planned model (an nn.model attribute and an exec.arena)
-// FACT: error: nn.model: there is no seq_len, which the runtime has to know
+// UNPLANNED: error: has no planned model: it needs the attribute nn.model, and an exec.arena of --plan-memory
+// FACT: error: nn.model: seq_len is missing, which the runtime needs
 
 module attributes {nn.model = {architecture = "toy", objective = "causal", vocab_size = 16 : i64, seq_len = 4 : i64, num_parameters = 128 : i64}} {
   nn.parameter @wte.weight : tensor<16x8xf32> normal std 2.000000e-02

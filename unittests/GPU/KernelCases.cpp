@@ -171,7 +171,7 @@ static std::string writeAlone(
     function_ref<void(MLIRContext &, std::vector<GPUKernel> &, KernelCases &)>
         fill) {
   MLIRContext context(MLIRContext::Threading::DISABLED);
-  context.loadDialect<gpu::GPUDialect>();
+  context.loadDialect<gpu::GPUDialect, exec::ExecDialect>();
   OpBuilder builder(&context);
   OwningOpRef<ModuleOp> module = ModuleOp::create(builder.getUnknownLoc());
   builder.setInsertionPointToStart(module->getBody());

@@ -150,12 +150,6 @@ const Route routes[] = {
     {"normalized", 13, 64, 6, true},
 };
 
-template <typename T> std::vector<int64_t> wordsOf(const T &value) {
-  std::vector<int64_t> words(sizeof(T) / 8);
-  std::memcpy(words.data(), &value, sizeof(T));
-  return words;
-}
-
 PoplarAttention describe(const Attention &test, int32_t type) {
   PoplarAttention desc = {};
   int64_t H = test.heads, K = test.kvHeads, d = test.dim;
@@ -217,7 +211,7 @@ private:
   Buffer choose(const Experts &test, int64_t tokens);
   /// Adds a case of a kernel whose threads are warps of experts.
   void addExperts(KernelCase entry, const std::string &callee, const char *name,
-                  int32_t type, std::vector<int64_t> words, int64_t extent,
+                  int32_t type, exec::RecordAttr descriptor, int64_t extent,
                   int64_t partsPerBlock = 1);
 
   Buffer normal(Type type, int64_t count) {
@@ -227,10 +221,14 @@ private:
       buffer.set(i, shorten(numbers(random)));
     return buffer;
   }
-  std::string specialise(const std::string &callee, std::vector<int64_t> words,
+  template <typename Descriptor>
+  exec::RecordAttr makeRecord(const Descriptor &descriptor) {
+    return exec::makeRecord(f32.getContext(), descriptor);
+  }
+  std::string specialise(const std::string &callee, exec::RecordAttr descriptor,
                          std::array<int32_t, 3> block, int32_t pointers) {
     std::string name = callee + "_" + std::to_string(table.size());
-    table.push_back({name, block, pointers, 1, callee, std::move(words)});
+    table.push_back({name, block, pointers, 1, callee, descriptor});
     return name;
   }
 
@@ -302,7 +300,7 @@ void LibraryCases::addAttention(const Attention &test, int32_t type) {
     std::string callee = chosen.stem + what;
     entry.name =
         std::string(formatNames[type]) + " " + callee + ": " + test.name;
-    entry.kernel = specialise(callee, wordsOf(desc), chosen.block,
+    entry.kernel = specialise(callee, makeRecord(desc), chosen.block,
                               static_cast<int32_t>(pointers.size()));
     entry.extent = batch * heads * tiles;
     entry.pointers = std::move(pointers);
@@ -420,7 +418,7 @@ void LibraryCases::addCachedAttention(const CachedAttention &test,
                  int64_t extent, double tolerance) {
     entry.name =
         std::string(formatNames[type]) + " " + callee + ": " + test.name;
-    entry.kernel = specialise(callee, wordsOf(desc), block, 7);
+    entry.kernel = specialise(callee, makeRecord(desc), block, 7);
     entry.extent = extent;
     entry.tolerance = tolerance;
     cases.add(entry);
@@ -459,7 +457,7 @@ void LibraryCases::addEmbedding(int32_t type, int64_t width, int64_t batch,
   KernelCase entry;
   entry.name = std::string(formatNames[type]) +
                " poplar_gpu_embedding_grad, width " + std::to_string(width);
-  entry.kernel = specialise("poplar_gpu_embedding_grad", wordsOf(desc),
+  entry.kernel = specialise("poplar_gpu_embedding_grad", makeRecord(desc),
                             {POPLAR_GPU_EMBEDDING_THREADS, 1, 1}, 3);
   entry.batch = batch;
   entry.extent = tokens;
@@ -485,7 +483,7 @@ Buffer LibraryCases::choose(const Experts &test, int64_t tokens) {
 
 void LibraryCases::addExperts(KernelCase entry, const std::string &callee,
                               const char *name, int32_t type,
-                              std::vector<int64_t> words, int64_t extent,
+                              exec::RecordAttr descriptor, int64_t extent,
                               int64_t partsPerBlock) {
   entry.name = std::string(formatNames[type]) + " " + callee + ": " + name;
   entry.extent = extent;
@@ -493,7 +491,7 @@ void LibraryCases::addExperts(KernelCase entry, const std::string &callee,
   for (int i = 0; i < int(entry.before.size()); ++i)
     entry.pointers.push_back(i);
   entry.kernel =
-      specialise(callee, std::move(words), {32, POPLAR_GPU_EXPERT_WARPS, 1},
+      specialise(callee, descriptor, {32, POPLAR_GPU_EXPERT_WARPS, 1},
                  static_cast<int32_t>(entry.pointers.size()));
   table.back().partsPerBlock = partsPerBlock;
   cases.add(entry);
@@ -540,9 +538,9 @@ void LibraryCases::addExpertProduct(const Experts &test, int32_t type) {
     entry.before.push_back(weight.as(formats[type]));
   int64_t extent = test.experts * ((test.outputs - 1) / chosen.columns + 1);
   auto add = [&](int32_t adds) {
-    PoplarGPUExperts words = {desc, int32_t(taken), adds};
+    PoplarGPUExperts launch = {desc, int32_t(taken), adds};
     addExperts(entry, "poplar_gpu_expert_product" + chosen.suffix, test.name,
-               type, wordsOf(words), extent);
+               type, makeRecord(launch), extent);
   };
   entry.after = entry.before;
   entry.after[2] = y.as(formats[type]);
@@ -580,9 +578,9 @@ void LibraryCases::addExpertGradient(const Experts &test, int32_t type) {
   poplar_expert_weight_grad(&exact, args.data(), batch, 0, test.outputs);
   entry.after.insert(entry.after.end(), gradients.begin(), gradients.end());
   GPUExperts chosen = chooseGPUExperts(desc, chip.getCapability());
-  PoplarGPUExperts words = {desc, int32_t(test.topK), 0};
+  PoplarGPUExperts launch = {desc, int32_t(test.topK), 0};
   addExperts(entry, "poplar_gpu_expert_weight_grad" + chosen.suffix, test.name,
-             type, wordsOf(words),
+             type, makeRecord(launch),
              test.experts * ((test.outputs - 1) / chosen.gradientRows + 1));
 }
 
@@ -603,15 +601,15 @@ void LibraryCases::addRoute(const Route &test, int32_t type) {
   void *forward[] = {logits.data(), scores.data(), experts.data()};
   poplar_route(&exact, forward, batch, 0, tokens);
   entry.after = {given, scores, experts};
-  addExperts(entry, "poplar_gpu_route", test.name, type, wordsOf(desc), tokens,
-             POPLAR_GPU_EXPERT_WARPS);
+  addExperts(entry, "poplar_gpu_route", test.name, type, makeRecord(desc),
+             tokens, POPLAR_GPU_EXPERT_WARPS);
   entry.before = entry.after = {dscores, scores, experts, given,
                                 Buffer(formats[type], int64_t(dlogits.size()))};
   void *backward[] = {dscores.data(), scores.data(), experts.data(),
                       logits.data(), dlogits.data()};
   poplar_route_grad(&exact, backward, batch, 0, tokens);
   entry.after[4] = dlogits.as(formats[type]);
-  addExperts(entry, "poplar_gpu_route_grad", test.name, type, wordsOf(desc),
+  addExperts(entry, "poplar_gpu_route_grad", test.name, type, makeRecord(desc),
              tokens, POPLAR_GPU_EXPERT_WARPS);
 }
 

@@ -60,8 +60,7 @@ static std::vector<GPUKernel> readTable(ModuleOp module) {
     entry.pointers = static_cast<int32_t>(op.getPointers());
     entry.partsPerBlock = static_cast<int64_t>(op.getPartsPerBlock());
     entry.callee = op.getCallee().value_or("").str();
-    if (auto descriptor = op.getDescriptor())
-      entry.descriptor = descriptor->vec();
+    entry.descriptor = op.getDescriptorAttr();
     entry.cost = {static_cast<int64_t>(op.getBytes()),
                   static_cast<int64_t>(op.getBytesPerSample()),
                   static_cast<int64_t>(op.getFlopsPerSample())};
@@ -80,13 +79,13 @@ GPUKernelTable::GPUKernelTable(ModuleOp module)
     numbers[entry.name] = static_cast<int64_t>(number);
 }
 
-int64_t GPUKernelTable::add(StringRef callee, ArrayRef<int64_t> descriptor,
+int64_t GPUKernelTable::add(StringRef callee, exec::RecordAttr descriptor,
                             std::array<int32_t, 3> block, int32_t pointers,
                             const GPUKernelCost &cost, int64_t partsPerBlock) {
   int64_t number = 0, alike = 0;
   for (const GPUKernel &entry : entries) {
     if (entry.callee == callee) {
-      if (descriptor == ArrayRef(entry.descriptor))
+      if (descriptor == entry.descriptor)
         return number;
       ++alike;
     }
@@ -99,7 +98,7 @@ int64_t GPUKernelTable::add(StringRef callee, ArrayRef<int64_t> descriptor,
   entry.pointers = pointers;
   entry.partsPerBlock = partsPerBlock;
   entry.callee = callee.str();
-  entry.descriptor = descriptor.vec();
+  entry.descriptor = descriptor;
   entry.cost = cost;
   entries.push_back(std::move(entry));
   return number;
@@ -117,16 +116,14 @@ void GPUKernelTable::finish() {
     op.erase();
   auto builder = OpBuilder::atBlockEnd(module.getBody());
   for (const GPUKernel &entry : entries) {
-    bool isLibrarys = !entry.callee.empty();
     exec::GPUKernelOp::create(
         builder, module.getLoc(), builder.getStringAttr(entry.name),
         builder.getDenseI32ArrayAttr(entry.block),
         builder.getI64IntegerAttr(entry.pointers),
         builder.getI64IntegerAttr(entry.partsPerBlock),
-        isLibrarys ? builder.getStringAttr(entry.callee) : StringAttr(),
-        isLibrarys ? builder.getDenseI64ArrayAttr(entry.descriptor)
-                   : DenseI64ArrayAttr(),
-        builder.getI64IntegerAttr(entry.cost.bytes),
+        entry.callee.empty() ? StringAttr()
+                             : builder.getStringAttr(entry.callee),
+        entry.descriptor, builder.getI64IntegerAttr(entry.cost.bytes),
         builder.getI64IntegerAttr(entry.cost.bytesPerSample),
         builder.getI64IntegerAttr(entry.cost.flopsPerSample));
   }

@@ -48,6 +48,18 @@ LogicalResult GPUKernelEmitter::storeScalars(linalg::GenericOp op) {
   return success();
 }
 
+/// What the threads of a row, a subgroup or a block, have found together.
+static Value reduceOverThreads(OpBuilder &builder, Location loc, Value partial,
+                               const Combiner &combiner, bool isSubgroup) {
+  if (isSubgroup)
+    return gpu::SubgroupReduceOp::create(builder, loc, partial,
+                                         combiner.operation, true);
+  return gpu::AllReduceOp::create(builder, loc, partial,
+                                  gpu::AllReduceOperationAttr::get(
+                                      builder.getContext(), combiner.operation),
+                                  true);
+}
+
 LogicalResult GPUKernelEmitter::emitReduction(linalg::GenericOp op) {
   int64_t width = op.getStaticLoopRanges()[2];
   SmallVector<Combiner> combiners;
@@ -115,16 +127,8 @@ LogicalResult GPUKernelEmitter::emitReduction(linalg::GenericOp op) {
   }
 
   for (auto [i, combiner] : llvm::enumerate(combiners)) {
-    Value total;
-    if (threads == subgroup)
-      total = gpu::SubgroupReduceOp::create(builder, loc, partial[i],
-                                            combiner.operation, true);
-    else
-      total = gpu::AllReduceOp::create(
-          builder, loc, partial[i],
-          gpu::AllReduceOperationAttr::get(builder.getContext(),
-                                           combiner.operation),
-          true);
+    Value total = reduceOverThreads(builder, loc, partial[i], combiner,
+                                    threads == subgroup);
     rowScalars[op.getResult(i)] =
         combiner.combine(builder, loc, initial[i], total);
   }

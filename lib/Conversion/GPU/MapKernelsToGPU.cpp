@@ -198,7 +198,7 @@ LogicalResult GPUKernelEmitter::run() {
   auto [bytes, bytesPerSample] = countBytes(source);
   exec::GPUKernelOp::create(builder, loc, source.getName(),
                             ArrayRef<int32_t>{x, y, 1}, numPointers, parts,
-                            StringAttr(), DenseI64ArrayAttr(), bytes,
+                            StringAttr(), exec::RecordAttr(), bytes,
                             bytesPerSample, /*flops_per_sample=*/0);
 
   Block &entry = target.getBody().front();

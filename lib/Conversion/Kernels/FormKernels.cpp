@@ -258,9 +258,9 @@ LogicalResult FormKernelsPass::formKernels(func::FuncOp function) {
   for (linalg::GenericOp op : function.getOps<linalg::GenericOp>()) {
     std::optional<KernelDomain> domain = getKernelDomain(op);
     if (!domain)
-      return op.emitOpError("has an iteration space no kernel kind fits; known "
-                            "are (b,t), (b,t,d) by rows, by columns and by "
-                            "positions, and one parallel dimension");
+      return op.emitOpError("has an iteration space that fits no kernel kind: "
+                            "expected (b,t), (b,t,d) by rows, by columns or by "
+                            "positions, or one parallel dimension");
     if (domain->parts < 1)
       return op.emitOpError("has an empty iteration space");
     addToGroup(groups, *domain, op);
@@ -388,8 +388,7 @@ static LogicalResult cloneInitializers(OpBuilder &builder, Location loc,
     SmallVector<Value> sizes;
     if (!empty.getDynamicSizes().empty()) {
       if (empty.getDynamicSizes().size() != 1 || !getBatch())
-        return empty.emitOpError("has sizes other than the batch that are "
-                                 "not static");
+        return empty.emitOpError("has a dynamic size besides the batch");
       sizes.push_back(batch);
     }
     mapping.map(value,

@@ -163,7 +163,7 @@ LogicalResult KernelEmitter::emitBody(linalg::GenericOp op,
       scalars.map(extract.getResult(), load(storage->second, indices));
     } else if (auto dim = dyn_cast<tensor::DimOp>(inner)) {
       if (dim.getConstantIndex() != 0)
-        return dim.emitOpError("asks for another size than the batch");
+        return dim.emitOpError("reads a size other than the batch");
       scalars.map(dim.getResult(),
                   arith::IndexCastOp::create(builder, loc,
                                              builder.getIndexType(), batch)

@@ -321,7 +321,7 @@ LogicalResult CallBuilder::lower(Operation *op) {
     std::optional<int64_t> copy = isGradient ? bucket.gradient : bucket.working;
     if (!copy)
       return op->emitOpError("parameter ")
-             << name << " is sharded: it has to be gathered first";
+             << name << " is sharded: gather it first";
     MemRefType type = exec::getBufferType(op->getResult(0).getType());
     int64_t width = isGradient ? 4 : bucket.type.getIntOrFloatBitWidth() / 8;
     buffers[op->getResult(0)] =
@@ -371,7 +371,7 @@ LogicalResult CallBuilder::setResult(exec::FunctionOp target) {
     if (source.getResultAttr(index, zero::kResidualAttr))
       continue;
     if (target.getResult())
-      return source.emitOpError("has to return one value or none");
+      return source.emitOpError("must return at most one value");
     auto buffer = plan.getBuffers()[plan.getBuffer(operand.get())];
     if (buffer.offset < 0)
       return terminator->emitOpError("operand #")
@@ -379,6 +379,35 @@ LogicalResult CallBuilder::setResult(exec::FunctionOp target) {
     target.setResult(buffer.offset);
     target.setResultType(exec::getBufferType(operand.get().getType()));
   }
+  return success();
+}
+
+/// Says what the function is for, and so what its arguments are: those of
+/// @model, and behind them the gradient of the loss; or, in sampling, new
+/// tokens and their positions.
+LogicalResult CallBuilder::setRole(exec::FunctionOp target) {
+  nn::Entry role = places.roles.at(source);
+  exec::EntryOp::create(builder, loc, role, target, zero::getChunk(source));
+  SmallVector<int64_t> offsets = places.inputs.at(source);
+  bool isPacked = nn::isPacked(source->getParentOfType<ModuleOp>());
+  size_t ofModel = isPacked ? nn::kPositions + 1 : nn::kKeys + 1,
+         most = target.getDecoding() ? 2 : ofModel + 1;
+  if (offsets.size() > most)
+    return source.emitOpError("takes ")
+           << offsets.size() << " inputs, but '" << nn::getName(role)
+           << "' has " << most << " at most";
+  if (offsets.empty())
+    return success();
+  offsets.resize(ofModel + 1, -1);
+  MLIRContext *context = source.getContext();
+  target.setInputsAttr(
+      target.getDecoding()
+          ? exec::InputsAttr::get(context, offsets[0], /*targets=*/-1,
+                                  /*keys=*/-1, offsets[1], /*dloss=*/-1)
+          : exec::InputsAttr::get(context, offsets[nn::kIds],
+                                  offsets[nn::kTargets], offsets[nn::kKeys],
+                                  isPacked ? offsets[nn::kPositions] : -1,
+                                  offsets[ofModel]));
   return success();
 }
 
@@ -404,12 +433,13 @@ LogicalResult CallBuilder::run() {
                                          source.getName(), types);
   if (auto tokens = source->getAttrOfType<IntegerAttr>(nn::kDecodingAttr))
     target.setDecoding(tokens.getInt());
+  if (!isUnit && failed(setRole(target)))
+    return failure();
   builder.setInsertionPointToStart(&target.getBody().front());
   if (isUnit) {
     target.setScratchBytes(plan.bytes);
     bindUnit(results);
   } else {
-    target.setInputs(places.inputs.at(source));
     isTurn ? bindTurn() : bindStep();
   }
   Operation *terminator = source.front().getTerminator();

@@ -32,6 +32,8 @@ struct SharedPlaces {
   /// Offsets of steps' inputs in the batch region, of turns' in their slot;
   /// of what turns keep, by its number.
   llvm::DenseMap<mlir::Operation *, mlir::SmallVector<int64_t>> inputs;
+  /// What steps and turns are for.
+  llvm::DenseMap<mlir::Operation *, nn::Entry> roles;
   mlir::SmallVector<mlir::SmallVector<int64_t>> residuals; // by chunk
   /// Offsets of caches in their region.
   llvm::DenseMap<mlir::StringAttr, int64_t> caches;
@@ -51,6 +53,7 @@ private:
   mlir::FailureOr<mlir::SmallVector<mlir::Value>> findUnitResults();
   mlir::LogicalResult checkUpdates();
   mlir::LogicalResult setResult(exec::FunctionOp target);
+  mlir::LogicalResult setRole(exec::FunctionOp target);
   void bindUnit(mlir::ArrayRef<mlir::Value> results);
   void bindStep();
   void bindTurn();

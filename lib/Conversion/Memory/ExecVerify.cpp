@@ -62,7 +62,7 @@ public:
     auto arenas = llvm::to_vector(module.getOps<exec::ArenaOp>());
     auto functions = module.getOps<exec::FunctionOp>();
     if (arenas.size() > 1) {
-      arenas[1].emitOpError("is one too many: a program has one arena");
+      arenas[1].emitOpError("duplicates the arena: a program has one");
       return signalPassFailure();
     }
     if (arenas.empty()) {
@@ -148,7 +148,7 @@ LogicalResult FunctionVerifier::begin(exec::BufferOp buffer) {
     other = std::prev(next);
   if (other != alive.end() && reaches(other)) {
     InFlightDiagnostic diagnostic =
-        buffer.emitOpError("overlaps a buffer that is alive");
+        buffer.emitOpError("overlaps a live buffer");
     diagnostic.attachNote(other->second.getLoc()) << "which is here";
     return diagnostic;
   }
@@ -196,7 +196,7 @@ LogicalResult FunctionVerifier::useExchanged(Operation &op) {
       if (!ends && !arrivesAt(start, operand, first, end))
         continue;
       InFlightDiagnostic diagnostic = op.emitOpError(
-          "touches a buffer before the exchange of it has been waited for");
+          "uses a buffer before its exchange has been waited for");
       diagnostic.attachNote(start.getLoc()) << "which starts here";
       return diagnostic;
     }
@@ -213,15 +213,14 @@ LogicalResult FunctionVerifier::use(Operation &op) {
       continue;
     if (dead.contains(place)) {
       InFlightDiagnostic diagnostic =
-          op.emitOpError("uses a buffer whose life has ended");
+          op.emitOpError("uses a buffer after its end");
       diagnostic.attachNote(place.getLoc()) << "which is here";
       return diagnostic;
     }
     if (auto start = busy.find(place.getBuffer());
         start != busy.end() && !isa<exec::ViewOp>(op)) {
       InFlightDiagnostic diagnostic = op.emitOpError(
-          "touches a buffer before the collective at work on it has been "
-          "waited for");
+          "uses a buffer before the collective on it has been waited for");
       diagnostic.attachNote(start->second.getLoc()) << "which starts here";
       return diagnostic;
     }

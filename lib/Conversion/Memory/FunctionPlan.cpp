@@ -180,8 +180,8 @@ LogicalResult FunctionPlan::addResult(Operation *op, OpResult result,
   if (!size.perSample && !isCallers)
     return op->emitOpError("result #")
            << result.getResultNumber() << " of type " << result.getType()
-           << " is neither of the batch nor accumulated into a parameter's "
-              "gradient; such temporaries have no place in the arena";
+           << " has no batch dimension and is not accumulated into a "
+              "parameter's gradient: the arena has no place for it";
   if (size.bytes > kLargestBuffer)
     return op->emitOpError("result #")
            << result.getResultNumber() << " of type " << result.getType()
@@ -282,7 +282,7 @@ LogicalResult FunctionPlan::collect() {
       continue;
     auto unit = units.find(call.getCalleeAttr().getAttr());
     if (unit == units.end())
-      return call.emitOpError("calls a function that is no planned unit");
+      return call.emitOpError("calls a function that is not a planned unit");
     scratchOf[call] = buffers.size();
     buffers.push_back({unit->second.scratchBytes, steps[call], steps[call]});
   }

@@ -33,6 +33,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "CallBuilder.h"
+#include "Copies.h"
 #include "FunctionPlan.h"
 #include "Poplar/Conversion/Kernels/Kernels.h"
 #include "Poplar/Conversion/Memory/Passes.h"
@@ -78,19 +79,38 @@ private:
   void addChunk(OpBuilder &builder, ArrayRef<func::FuncOp> turns, int64_t chunk,
                 int64_t slotBytes);
   LogicalResult findWorkingType();
-  int64_t placeCopies(OpBuilder &builder);
   int64_t placeCaches();
   FailureOr<int64_t> getLibraryScratch();
   LogicalResult replaceOptimizer(OpBuilder &builder);
+  void addArena(OpBuilder &builder, int64_t copyBytes, int64_t cacheBytes,
+                int64_t scratchBytes);
 
   SmallVector<func::FuncOp> units, steps, updates;
   exec::OptimizerOp optimizer;
   /// Turns of a pipeline stage, by chunk.
   std::vector<SmallVector<func::FuncOp>> turns;
   SharedPlaces places;
+  /// The most that any function takes: of the batch region, of transient
+  /// memory, and of the batch region in sampling.
+  int64_t perSample = 0, livePerSample = 0, transient = 0, liveTransient = 0,
+          sampling = 0;
 };
 
 } // namespace
+
+/// The role of a function that the runtime calls, which its name says; none of
+/// any other.
+static std::optional<nn::Entry> findRole(func::FuncOp function,
+                                         const zero::ProgramInfo &info) {
+  bool isTurn = function->hasAttr(zero::kTurnAttr);
+  for (nn::Entry entry : listWords<nn::Entry>())
+    if (entry != nn::Entry::Model &&
+        function.getSymName() ==
+            (isTurn ? info.getTurnName(entry, zero::getChunk(function))
+                    : std::string(nn::getName(entry))))
+      return entry;
+  return std::nullopt;
+}
 
 LogicalResult PlanMemoryPass::sortFunctions() {
   ModuleOp module = getOperation();
@@ -99,23 +119,32 @@ LogicalResult PlanMemoryPass::sortFunctions() {
   updates.clear();
   auto optimizers = module.getOps<exec::OptimizerOp>();
   optimizer = optimizers.empty() ? exec::OptimizerOp() : *optimizers.begin();
-  turns.assign(zero::ProgramInfo::get(module).numChunks, {});
+  zero::ProgramInfo info = zero::ProgramInfo::get(module);
+  turns.assign(info.numChunks, {});
   places = SharedPlaces();
   for (auto function : module.getOps<func::FuncOp>()) {
     if (function.isExternal())
       return function.emitOpError("has no body: its buffers cannot be planned");
-    if (optimizer && optimizer.runs(function.getSymNameAttr()))
+    if (optimizer && optimizer.runs(function.getSymNameAttr())) {
       updates.push_back(function);
-    else if (function->hasAttr(nn::kUnitAttr))
+      continue;
+    }
+    if (function->hasAttr(nn::kUnitAttr)) {
       units.push_back(function);
-    else if (!function->hasAttr(zero::kTurnAttr))
-      steps.push_back(function);
-    else if (int64_t chunk = zero::getChunk(function);
-             chunk < int64_t(turns.size()))
-      turns[chunk].push_back(function);
-    else
+      continue;
+    }
+    bool isTurn = function->hasAttr(zero::kTurnAttr);
+    int64_t chunk = zero::getChunk(function);
+    if (chunk >= int64_t(turns.size()))
       return function.emitOpError("is a turn of chunk ")
              << chunk << ", but the program has " << turns.size();
+    std::optional<nn::Entry> role = findRole(function, info);
+    if (!role)
+      return function.emitOpError(
+          "is neither a unit nor called by the runtime: mark it nn.unit, or "
+          "name it by its role (train, evaluate, ...)");
+    places.roles[function] = *role;
+    (isTurn ? turns[chunk] : steps).push_back(function);
   }
   return success();
 }
@@ -145,94 +174,6 @@ LogicalResult PlanMemoryPass::findWorkingType() {
   places.workingType = working ? cast<FloatType>(working)
                                : FloatType(Float32Type::get(&getContext()));
   return failure(result.wasInterrupted());
-}
-
-/// The buckets whose copies lie one behind the other, since a parameter of the
-/// program consists of what they hold, by the first of them.
-static DenseMap<StringAttr, SmallVector<zero::BucketOp>>
-findChains(ModuleOp module) {
-  DenseMap<StringAttr, zero::BucketOp> bucketOf;
-  for (auto bucket : module.getOps<zero::BucketOp>())
-    for (auto name : bucket.getParameters().getAsRange<FlatSymbolRefAttr>())
-      bucketOf[name.getAttr()] = bucket;
-  DenseMap<StringAttr, SmallVector<zero::BucketOp>> chains;
-  for (auto parameter : module.getOps<nn::ParameterOp>()) {
-    SmallVector<zero::BucketOp> chain;
-    for (FlatSymbolRefAttr part : zero::getParts(parameter))
-      if (zero::BucketOp bucket = bucketOf.lookup(part.getAttr()))
-        chain.push_back(bucket);
-    if (!chain.empty())
-      chains[chain.front().getSymNameAttr()] = chain;
-  }
-  return chains;
-}
-
-/// Places the whole copies of buckets, from 0 on; returns their end.
-int64_t PlanMemoryPass::placeCopies(OpBuilder &builder) {
-  ModuleOp module = getOperation();
-  zero::ProgramInfo info = zero::ProgramInfo::get(module);
-  bool sharded = info.worldSize > 1;
-  int64_t end = 0;
-  auto place = [&](int64_t elements, int64_t width) {
-    int64_t offset = end;
-    end += llvm::alignTo(elements * width, POPLAR_ALIGNMENT);
-    return offset;
-  };
-  SymbolTableCollection symbols;
-  for (auto bucket : module.getOps<zero::BucketOp>())
-    places.buckets.insert({bucket.getSymNameAttr(),
-                           {*zero::BucketLayout::get(bucket, symbols),
-                            {},
-                            {},
-                            bucket.getStorageType(places.workingType)}});
-  auto getEntry = [&](zero::BucketOp bucket) -> SharedPlaces::Bucket & {
-    return places.buckets.find(bucket.getSymNameAttr())->second;
-  };
-  auto chains = findChains(module);
-  llvm::SmallDenseSet<Operation *> placed;
-  for (auto bucket : module.getOps<zero::BucketOp>()) {
-    SmallVector<zero::BucketOp> chain = chains.lookup(bucket.getSymNameAttr());
-    if (chain.empty())
-      chain = {bucket};
-    if (!placed.insert(bucket).second)
-      continue;
-    placed.insert(chain.begin(), chain.end());
-    int64_t stage = info.getStage(bucket);
-    if (!info.holds(bucket) || (sharded && stage == 3))
-      continue;
-    for (zero::BucketOp link : chain) {
-      SharedPlaces::Bucket &entry = getEntry(link);
-      entry.working =
-          place(entry.layout.elements, entry.type.getIntOrFloatBitWidth() / 8);
-    }
-    if (bucket.getFrozen() || (sharded && stage == 2))
-      continue;
-    for (zero::BucketOp link : chain)
-      getEntry(link).gradient = place(getEntry(link).layout.elements, 4);
-  }
-  for (auto bucket : module.getOps<zero::BucketOp>()) {
-    const SharedPlaces::Bucket &entry = getEntry(bucket);
-    for (auto [name, offset] :
-         llvm::zip_equal(bucket.getParameters().getAsRange<FlatSymbolRefAttr>(),
-                         entry.layout.offsets))
-      places.parameters[name.getAttr()] = {bucket.getSymNameAttr(), offset};
-    auto toAttr = [&](std::optional<int64_t> offset) {
-      return offset ? builder.getI64IntegerAttr(*offset) : IntegerAttr();
-    };
-    exec::CopiesOp::create(builder, bucket.getLoc(),
-                           FlatSymbolRefAttr::get(bucket.getSymNameAttr()),
-                           TypeAttr::get(entry.type), toAttr(entry.working),
-                           toAttr(entry.gradient));
-  }
-  for (auto parameter : module.getOps<nn::ParameterOp>()) {
-    SmallVector<FlatSymbolRefAttr> parts = zero::getParts(parameter);
-    if (parts.empty())
-      continue;
-    auto first = places.parameters.find(parts.front().getAttr());
-    if (first != places.parameters.end())
-      places.parameters.insert({parameter.getSymNameAttr(), first->second});
-  }
-  return end;
 }
 
 /// Places the caches, from 0 on; returns their end.
@@ -302,7 +243,8 @@ LogicalResult PlanMemoryPass::placeInputs(ArrayRef<func::FuncOp> steps,
       if (isHandedOver)
         continue;
       if (offsets.size() != argument.getArgNumber())
-        return step.emitOpError("has inputs behind what it is handed over");
+        return step.emitOpError(
+            "has inputs after what another turn hands over");
       offsets.push_back(next);
       next += size.bytes;
     }
@@ -332,8 +274,8 @@ LogicalResult PlanMemoryPass::placeResiduals(ArrayRef<func::FuncOp> turns,
     if (!size.perSample || operand.get().getDefiningOp<zero::ReceiveOp>())
       return forward.emitOpError("result #")
              << operand.getOperandNumber()
-             << " cannot be kept for the backward pass: it is not of the "
-                "batch, or lies where it was received";
+             << " cannot be kept for the backward pass: it has no batch "
+                "dimension, or lies in the buffer of a message";
     auto [entry, isNew] = placed.insert({operand.get(), end});
     if (isNew)
       end += size.bytes;
@@ -412,6 +354,36 @@ LogicalResult PlanMemoryPass::replaceOptimizer(OpBuilder &builder) {
   return success();
 }
 
+void PlanMemoryPass::addArena(OpBuilder &builder, int64_t copyBytes,
+                              int64_t cacheBytes, int64_t scratchBytes) {
+  ModuleOp module = getOperation();
+  builder.setInsertionPointToStart(module.getBody());
+  auto toAttr = [&](int64_t bytes) { return builder.getI64IntegerAttr(bytes); };
+  IntegerAttr caches, samplingPerSample;
+  if (sampling) {
+    sampling = std::max(sampling, perSample);
+    caches = toAttr(sampling);
+    samplingPerSample = toAttr(sampling + cacheBytes);
+  }
+  // The fixed region: copies, transient memory, scratch.
+  int64_t scratchOffset =
+      copyBytes + llvm::alignTo(transient, POPLAR_ALIGNMENT);
+  int64_t fixed = scratchOffset + llvm::alignTo(scratchBytes, POPLAR_ALIGNMENT);
+  remark::analysis(module.getLoc(),
+                   remark::RemarkOpts::name("Arena").category("plan-memory"))
+      << remark::metric("FixedBytes", fixed)
+      << remark::metric("CopiesBytes", copyBytes)
+      << remark::metric("TransientBytes", transient)
+      << remark::metric("ScratchBytes", scratchBytes)
+      << remark::metric("BytesPerSample", perSample)
+      << remark::metric("LiveBytesPerSample", livePerSample);
+  exec::ArenaOp::create(builder, module.getLoc(), toAttr(fixed),
+                        toAttr(perSample), toAttr(livePerSample),
+                        toAttr(copyBytes), toAttr(transient),
+                        toAttr(liveTransient), toAttr(scratchOffset),
+                        toAttr(scratchBytes), caches, samplingPerSample);
+}
+
 void PlanMemoryPass::runOnOperation() {
   ModuleOp module = getOperation();
   OpBuilder builder(&getContext());
@@ -429,8 +401,7 @@ void PlanMemoryPass::runOnOperation() {
   SymbolTableCollection symbols;
   UnitPlans unitPlans;
   std::vector<FunctionPlan> plans;
-  int64_t perSample = 0, livePerSample = 0, transient = 0, liveTransient = 0,
-          sampling = 0;
+  perSample = livePerSample = transient = liveTransient = sampling = 0;
   for (func::FuncOp unit : units) {
     plans.emplace_back(unit, 0, unitPlans, symbols);
     if (failed(plans.back().run()))
@@ -451,11 +422,8 @@ void PlanMemoryPass::runOnOperation() {
     liveTransient = std::max(liveTransient, plan.liveTransientBytes);
   }
 
-  // The fixed region: copies, transient memory, scratch.
-  int64_t transientOffset = placeCopies(builder);
+  int64_t copyBytes = placeCopies(module, places, builder);
   int64_t cacheBytes = placeCaches();
-  int64_t scratchOffset =
-      transientOffset + llvm::alignTo(transient, POPLAR_ALIGNMENT);
   for (const FunctionPlan &plan : plans)
     if (failed(CallBuilder(plan, places, symbols).run()))
       return signalPassFailure();
@@ -471,26 +439,5 @@ void PlanMemoryPass::runOnOperation() {
   FailureOr<int64_t> scratch = getLibraryScratch();
   if (failed(scratch))
     return signalPassFailure();
-  builder.setInsertionPointToStart(module.getBody());
-  auto toAttr = [&](int64_t bytes) { return builder.getI64IntegerAttr(bytes); };
-  IntegerAttr caches, samplingPerSample;
-  if (sampling) {
-    sampling = std::max(sampling, perSample);
-    caches = toAttr(sampling);
-    samplingPerSample = toAttr(sampling + cacheBytes);
-  }
-  int64_t fixed = scratchOffset + llvm::alignTo(*scratch, POPLAR_ALIGNMENT);
-  remark::analysis(module.getLoc(),
-                   remark::RemarkOpts::name("Arena").category("plan-memory"))
-      << remark::metric("FixedBytes", fixed)
-      << remark::metric("CopiesBytes", transientOffset)
-      << remark::metric("TransientBytes", transient)
-      << remark::metric("ScratchBytes", *scratch)
-      << remark::metric("BytesPerSample", perSample)
-      << remark::metric("LiveBytesPerSample", livePerSample);
-  exec::ArenaOp::create(builder, module.getLoc(), toAttr(fixed),
-                        toAttr(perSample), toAttr(livePerSample),
-                        toAttr(transientOffset), toAttr(transient),
-                        toAttr(liveTransient), toAttr(scratchOffset),
-                        toAttr(*scratch), caches, samplingPerSample);
+  addArena(builder, copyBytes, cacheBytes, *scratch);
 }

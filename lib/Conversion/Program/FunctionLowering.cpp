@@ -181,7 +181,7 @@ LogicalResult FunctionLowering::run() {
     loc = op.getLoc();
     auto call = dyn_cast<exec::ProgramCallOpInterface>(op);
     if (!call)
-      return op.emitOpError("is no call of the runtime or of a kernel");
+      return op.emitOpError("is not a call of the runtime or of a kernel");
     call.lowerCall(*this);
   }
   return success();

@@ -52,6 +52,10 @@ public:
 private:
   void setUpRows();
   LogicalResult emitOp(linalg::GenericOp op);
+  LogicalResult loadInvariants(linalg::GenericOp op, bool hasInner,
+                               bool reduces, MutableArrayRef<Value> invariants,
+                               SmallVectorImpl<Value> &initial);
+  LogicalResult storeResults(linalg::GenericOp op, ValueRange values);
   LogicalResult emitElement(linalg::GenericOp op, ArrayRef<Value> invariants,
                             ValueRange carried, SmallVectorImpl<Value> &yields);
 
@@ -124,23 +128,18 @@ LogicalResult KernelLowering::emitElement(linalg::GenericOp op,
   return emitBody(op, yields);
 }
 
-/// One op for the current row (rows), row and column range (columns), batch
-/// element and position (positions) or range (flat).
-LogicalResult KernelLowering::emitOp(linalg::GenericOp op) {
-  unsigned numLoops = op.getNumLoops();
-  bool hasInner = kind == KernelKind::Flat || numLoops == 3;
-  unsigned innerDim = numLoops - 1;
-  bool reduces = hasInner && op.getIteratorTypesArray()[innerDim] ==
-                                 utils::IteratorType::reduction;
+/// Loads the operands that do not change in the innermost loop, if there is
+/// one; `initial` are the values of reductions before it.
+LogicalResult KernelLowering::loadInvariants(linalg::GenericOp op,
+                                             bool hasInner, bool reduces,
+                                             MutableArrayRef<Value> invariants,
+                                             SmallVectorImpl<Value> &initial) {
   auto isInvariant = [&](OpOperand &operand) {
     if (!hasInner)
       return true;
     AffineMap map = op.getMatchingIndexingMap(&operand);
-    return !map.isFunctionOfDim(innerDim);
+    return !map.isFunctionOfDim(op.getNumLoops() - 1);
   };
-
-  OpBuilder::InsertionGuard guard(builder);
-  SmallVector<Value> invariants(op->getNumOperands()), initial;
   for (OpOperand &operand : op->getOpOperands()) {
     Value &value = invariants[operand.getOperandNumber()];
     bool isInit = op.isDpsInit(&operand);
@@ -162,26 +161,42 @@ LogicalResult KernelLowering::emitOp(linalg::GenericOp op) {
       value = Value();
     }
   }
+  return success();
+}
 
-  SmallVector<Value> yields;
-  auto storeResults = [&](ValueRange values) -> LogicalResult {
-    for (auto [init, result, value] :
-         llvm::zip_equal(op.getDpsInitsMutable(), op->getResults(), values)) {
-      auto storage = storages.find(result);
-      if (storage == storages.end())
-        continue; // nobody reads this result
-      auto indices = evaluate(op, op.getMatchingIndexingMap(&init));
-      if (failed(indices))
-        return failure();
-      store(value, storage->second, *indices);
-    }
-    return success();
-  };
+/// Stores the results that are read.
+LogicalResult KernelLowering::storeResults(linalg::GenericOp op,
+                                           ValueRange values) {
+  for (auto [init, result, value] :
+       llvm::zip_equal(op.getDpsInitsMutable(), op->getResults(), values)) {
+    auto storage = storages.find(result);
+    if (storage == storages.end())
+      continue;
+    auto indices = evaluate(op, op.getMatchingIndexingMap(&init));
+    if (failed(indices))
+      return failure();
+    store(value, storage->second, *indices);
+  }
+  return success();
+}
 
+/// One op for the current row (rows), row and column range (columns), batch
+/// element and position (positions) or range (flat).
+LogicalResult KernelLowering::emitOp(linalg::GenericOp op) {
+  unsigned numLoops = op.getNumLoops();
+  bool hasInner = kind == KernelKind::Flat || numLoops == 3;
+  unsigned innerDim = numLoops - 1;
+  bool reduces = hasInner && op.getIteratorTypesArray()[innerDim] ==
+                                 utils::IteratorType::reduction;
+
+  OpBuilder::InsertionGuard guard(builder);
+  SmallVector<Value> invariants(op->getNumOperands()), initial, yields;
+  if (failed(loadInvariants(op, hasInner, reduces, invariants, initial)))
+    return failure();
   if (!hasInner) {
     if (failed(emitElement(op, invariants, {}, yields)))
       return failure();
-    return storeResults(yields);
+    return storeResults(op, yields);
   }
 
   bool ranged = kind == KernelKind::Columns || kind == KernelKind::Flat;
@@ -200,7 +215,7 @@ LogicalResult KernelLowering::emitOp(linalg::GenericOp op) {
     loop->setAttr("loop_annotation", annotation);
     LogicalResult result = emitElement(op, invariants, {}, yields);
     if (succeeded(result))
-      result = storeResults(yields);
+      result = storeResults(op, yields);
     accessGroup = {};
     return result;
   }
@@ -208,7 +223,7 @@ LogicalResult KernelLowering::emitOp(linalg::GenericOp op) {
     return failure();
   scf::YieldOp::create(builder, loc, yields);
   builder.setInsertionPointAfter(loop);
-  return storeResults(loop.getResults());
+  return storeResults(op, loop.getResults());
 }
 
 LogicalResult KernelLowering::run() {

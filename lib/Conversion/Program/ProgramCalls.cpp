@@ -159,7 +159,7 @@ static void launchAttention(FunctionLowering &l, const AttentionPass &pass,
                             ArrayRef<Value> arguments) {
   GPUAttention chosen = chooseGPUAttention(desc, l.shared.capability);
   int64_t kernel = l.shared.gpuKernels.add(
-      chosen.stem + pass.name, ModuleContext::getWords(desc), chosen.block,
+      chosen.stem + pass.name, l.shared.getDescriptor(desc), chosen.block,
       static_cast<int32_t>(arguments.size()), getCost(desc, pass));
   l.launch(kernel, arguments, heads * chosen.getTiles(desc), true);
 }
@@ -210,20 +210,20 @@ static void launchCachedAttention(FunctionLowering &l,
                                   ArrayRef<Value> arguments) {
   constexpr int32_t threads = POPLAR_GPU_FLAT_THREADS, lanes = 32;
   const PoplarAttention &shapes = desc.attention;
-  std::vector<int64_t> words = ModuleContext::getWords(desc);
+  exec::RecordAttr descriptor = l.shared.getDescriptor(desc);
   auto pointers = static_cast<int32_t>(arguments.size());
   int64_t elements = desc.tokens * shapes.num_kv_heads * shapes.head_dim,
           width = getWidth(shapes.type);
-  int64_t append =
-      l.shared.gpuKernels.add("poplar_gpu_append_cache", words, {threads, 1, 1},
-                              pointers, {0, 4 * elements * width, 0}, threads);
+  int64_t append = l.shared.gpuKernels.add(
+      "poplar_gpu_append_cache", descriptor, {threads, 1, 1}, pointers,
+      {0, 4 * elements * width, 0}, threads);
   l.launch(append, arguments, elements, /*batched=*/true);
   // Both caches, were they full.
   int64_t bytes =
       2 * shapes.seq_len * shapes.num_kv_heads * shapes.head_dim * width;
-  int64_t attend = l.shared.gpuKernels.add("poplar_gpu_cached_attention", words,
-                                           {lanes, threads / lanes, 1},
-                                           pointers, {0, bytes, 0});
+  int64_t attend = l.shared.gpuKernels.add(
+      "poplar_gpu_cached_attention", descriptor, {lanes, threads / lanes, 1},
+      pointers, {0, bytes, 0});
   l.launch(attend, arguments, desc.tokens * shapes.num_heads,
            /*batched=*/true);
 }
@@ -252,7 +252,7 @@ static void lower(exec::EmbeddingGradOp op, FunctionLowering &l) {
       l.pointersOf({op.getDy(), op.getIds(), op.getAcc()});
   if (l.shared.gpuKernels.exists()) {
     int64_t kernel = l.shared.gpuKernels.add(
-        "poplar_gpu_embedding_grad", ModuleContext::getWords(desc),
+        "poplar_gpu_embedding_grad", l.shared.getDescriptor(desc),
         {POPLAR_GPU_EMBEDDING_THREADS, 1, 1}, 3, getCost(desc));
     return l.launch(kernel, arguments, desc.seq_len, /*batched=*/true);
   }
@@ -299,7 +299,7 @@ static void lowerRoute(Op op, FunctionLowering &l, StringRef name,
   int64_t bytes = accesses * desc.num_experts * getWidth(desc.type) +
                   (4 + 4 * accesses) * desc.top_k;
   int64_t kernel = l.shared.gpuKernels.add(
-      ("poplar_gpu_" + name).str(), ModuleContext::getWords(desc),
+      ("poplar_gpu_" + name).str(), l.shared.getDescriptor(desc),
       {32, POPLAR_GPU_EXPERT_WARPS, 1}, static_cast<int32_t>(arguments.size()),
       {0, desc.seq_len * bytes, 0}, POPLAR_GPU_EXPERT_WARPS);
   l.launch(kernel, arguments, desc.seq_len, /*batched=*/true);
@@ -333,7 +333,7 @@ static void launchExperts(FunctionLowering &l, const std::string &name,
                           GPUExperts chosen, int64_t tile,
                           ArrayRef<Value> arguments) {
   int64_t kernel = l.shared.gpuKernels.add(
-      name + chosen.suffix, ModuleContext::getWords(desc),
+      name + chosen.suffix, l.shared.getDescriptor(desc),
       {32, POPLAR_GPU_EXPERT_WARPS, 1}, static_cast<int32_t>(arguments.size()),
       getCost(desc, weightBytes));
   l.launch(kernel, arguments,

@@ -429,9 +429,9 @@ private:
     int64_t numRanks = 0;
     for (NodeOp node : module.getOps<NodeOp>())
       if ((numRanks += node.getDevices().size()) > kMaxRanks)
-        return node.emitError("with node @")
-               << node.getSymName() << " there are more than " << kMaxRanks
-               << " devices, which is refused";
+        return node.emitError("node @")
+               << node.getSymName() << " exceeds the limit of " << kMaxRanks
+               << " devices";
     return success();
   }
 
@@ -493,7 +493,7 @@ LogicalResult NodeOp::verify() {
   if (static_cast<int64_t>(getDevices().size()) > kMaxDevicesPerNode)
     return emitError("node @")
            << getSymName() << " has " << getDevices().size()
-           << " devices; more than " << kMaxDevicesPerNode << " are refused";
+           << " devices, expected at most " << kMaxDevicesPerNode;
   return success();
 }
 
@@ -603,8 +603,9 @@ LogicalResult ProfileOp::verifySymbolUses(SymbolTableCollection &symbols) {
   const TargetInfo *target = findTargetInfo(type->getTarget());
   if (getPrecision() && target &&
       !llvm::is_contained(target->formats, *getPrecision()))
-    return emitError("is of ") << toString(*getPrecision()) << ", which '"
-                               << type->getTarget() << "' does not have";
+    return emitError("has precision ")
+           << toString(*getPrecision()) << ", which '" << type->getTarget()
+           << "' does not support";
   // What a plan looks a profile up by must find one.
   auto isSame = [&](ProfileOp other) {
     auto precision = [&](ProfileOp op) {

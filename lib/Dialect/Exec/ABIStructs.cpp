@@ -1,4 +1,4 @@
-//===- ABIStructs.cpp - Fields of the tables in Runtime/ABI.def -----------===//
+//===- ABIStructs.cpp - Fields of the structs of the ABI ------------------===//
 //
 // Part of the Poplar project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -33,6 +33,9 @@ constexpr ABIField makeField(llvm::StringLiteral name, size_t offset,
     field.kind = ABIKind::Array;
     field.width = sizeof(std::remove_extent_t<T>);
     field.count = std::extent_v<T>;
+  } else if constexpr (std::is_class_v<T>) {
+    field.kind = ABIKind::Struct;
+    field.pointee = describeStruct<T>;
   } else {
     static_assert(std::is_pointer_v<T>, "the ABI has no fields of this type");
     using Pointee = std::remove_cv_t<std::remove_pointer_t<T>>;
@@ -66,26 +69,32 @@ constexpr bool fillStruct(const ABIField (&fields)[N], size_t size) {
   return end == size;
 }
 
-#define POPLAR_STRUCT(S)                                                       \
+#define BEGIN_STRUCT(S)                                                        \
   namespace describe##S {                                                      \
     using Struct = S;                                                          \
     constexpr ABIField fields[] = {
-#define POPLAR_FIELD(T, F)                                                     \
-  makeField<decltype(Struct::F)>(#F, offsetof(Struct, F), false),
-#define POPLAR_ARRAY(T, F, N) POPLAR_FIELD(T, F)
-#define POPLAR_LIST(T, F)                                                      \
-  makeField<decltype(Struct::num_##F)>("num_" #F, offsetof(Struct, num_##F),   \
-                                       true),                                  \
-      POPLAR_FIELD(T, F)
-#define POPLAR_END(S)                                                          \
+#define M(F) makeField<decltype(Struct::F)>(#F, offsetof(Struct, F), false),
+#define END_STRUCT(S)                                                          \
   }                                                                            \
   ;                                                                            \
-  static_assert(fillStruct(fields, sizeof(S)), "ABI.def leaves gaps in " #S);  \
+  static_assert(fillStruct(fields, sizeof(S)),                                 \
+                "a field of " #S " is missing");                               \
   constexpr ABIStruct description = {#S, sizeof(S), fields};                   \
   }                                                                            \
   template <>                                                                  \
   constexpr const ABIStruct *describeStruct<S> = &describe##S::description;
+
+#define POPLAR_STRUCT(S) BEGIN_STRUCT(S)
+#define POPLAR_FIELD(T, F) M(F)
+#define POPLAR_ARRAY(T, F, N) M(F)
+#define POPLAR_LIST(T, F)                                                      \
+  makeField<decltype(Struct::num_##F)>("num_" #F, offsetof(Struct, num_##F),   \
+                                       true),                                  \
+      M(F)
+#define POPLAR_END(S) END_STRUCT(S)
 #include "Poplar/Runtime/ABI.def"
+#define POPLAR_DESCRIPTOR(S, FIELDS) BEGIN_STRUCT(S) FIELDS END_STRUCT(S)
+#include "Poplar/Dialect/Exec/Descriptors.def"
 
 constexpr const ABIStruct *structs[] = {
 #define POPLAR_STRUCT(S) &describe##S::description,
@@ -93,6 +102,8 @@ constexpr const ABIStruct *structs[] = {
 #define POPLAR_ARRAY(T, F, N)
 #define POPLAR_END(S)
 #include "Poplar/Runtime/ABI.def"
+#define POPLAR_DESCRIPTOR(S, FIELDS) &describe##S::description,
+#include "Poplar/Dialect/Exec/Descriptors.def"
 };
 
 } // namespace
@@ -109,3 +120,9 @@ const ABIStruct *exec::findABIStruct(llvm::StringRef name) {
       return entry;
   return nullptr;
 }
+
+#define POPLAR_DESCRIPTOR(S, FIELDS)                                           \
+  const ABIStruct &exec::getABIStruct(const S &) {                             \
+    return describe##S::description;                                           \
+  }
+#include "Poplar/Dialect/Exec/Descriptors.def"

@@ -22,7 +22,7 @@ LogicalResult RowsOp::verify() {
       part.getShape().drop_front(2) != whole.getShape().drop_front(2) ||
       int64_t(getFirst()) + part.getDimSize(1) > whole.getDimSize(1))
     return emitOpError("takes ") << part << " from token " << getFirst()
-                                 << ", which are no tokens of " << whole;
+                                 << ", which does not lie in " << whole;
   return success();
 }
 
@@ -49,7 +49,9 @@ LogicalResult StartExchangeOp::verify() {
   auto ranks = int64_t(bounds.size()) - 1;
   bool gathers = getKind() == zero::ExchangeKind::GatherTokens;
   if (ranks < 2 || !llvm::is_sorted(bounds) || bounds.front() != 0)
-    return emitOpError("has bounds [") << bounds << "] that divide nothing";
+    return emitOpError("has bounds [")
+           << bounds
+           << "], expected ascending bounds from 0, one more than ranks";
   if (int64_t(getResults().size()) != (gathers ? 1 : ranks))
     return emitOpError("has ")
            << getResults().size() << " results for " << ranks << " ranks";
@@ -61,15 +63,16 @@ LogicalResult StartExchangeOp::verify() {
   if (getPiece() >= getPieces() || getPieces() > POPLAR_MAX_PIECES ||
       (getPieces() > 1 && !getRound()))
     return emitOpError("is piece ")
-           << getPiece() << " of " << getPieces() << "; a round has up to "
-           << POPLAR_MAX_PIECES << ", all rounds together have one";
+           << getPiece() << " of " << getPieces() << ", expected at most "
+           << POPLAR_MAX_PIECES
+           << " pieces in a round, and one in all rounds together";
   if (getChained() && (!gathers || getRound()))
-    return emitOpError("is chained, as only all rounds that gather tokens are");
+    return emitOpError("is chained, but only a complete gather_tokens can be");
   auto all = cast<MemRefType>(
       (gathers ? getResults().front() : getSource()).getType());
   if (all.getRank() < 2 || all.getDimSize(1) != bounds.back())
     return emitOpError("exchanges ")
-           << all << ", which has not the " << bounds.back()
+           << all << ", expected the " << bounds.back()
            << " tokens that are divided";
   return success();
 }

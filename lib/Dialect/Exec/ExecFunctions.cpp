@@ -76,7 +76,7 @@ static ParseResult parseKind(OpAsmParser &parser,
   std::optional<Enum> known = symbolize(keyword);
   if (!known)
     return parser.emitError(loc)
-           << "'" << keyword << "' is no kind of " << what;
+           << "'" << keyword << "' is an unknown kind of " << what;
   kind = *known;
   return success();
 }
@@ -141,13 +141,14 @@ LogicalResult KernelOp::verify() {
        {TypeRange(getArgumentTypes()), TypeRange(getResultTypes())})
     for (Type type : types)
       if (!isa<RankedTensorType>(type))
-        return emitOpError("takes or gives ") << type << ", which is no tensor";
+        return emitOpError("takes or returns ")
+               << type << ", expected a tensor";
       else if (!nn::isQuantized(type) &&
                !getElementTypeOrSelf(type).isIntOrFloat())
-        return emitOpError("takes or gives ")
+        return emitOpError("takes or returns ")
                << type << ", whose elements have no size in memory";
       else if (getBufferSize(type).bytes > kLargestBuffer)
-        return emitOpError("takes or gives ")
+        return emitOpError("takes or returns ")
                << type << ", of more than 2^40 bytes a sample";
   auto inRange = [&](int64_t argument) {
     return argument >= 0 && argument < int64_t(getNumArguments());
@@ -176,7 +177,7 @@ LogicalResult KernelOp::verify() {
   }
   auto yield = dyn_cast<YieldOp>(getBody().front().back());
   if (!yield || yield.getValues().getTypes() != TypeRange(getResultTypes()))
-    return emitOpError("has to yield values of its results' types");
+    return emitOpError("must yield values of its result types");
   return success();
 }
 
@@ -242,11 +243,10 @@ ParseResult FunctionOp::parse(OpAsmParser &parser, OperationState &state) {
   if (parseNumber("scratch", properties.scratch_bytes))
     return failure();
   if (succeeded(parser.parseOptionalKeyword("inputs"))) {
-    auto list = dyn_cast_or_null<DenseI64ArrayAttr>(
-        DenseI64ArrayAttr::parse(parser, {}));
-    if (!list)
+    properties.inputs =
+        dyn_cast_or_null<InputsAttr>(InputsAttr::parse(parser, {}));
+    if (!properties.inputs)
       return failure();
-    properties.inputs = list;
   }
   Type resultType;
   if (parseNumber("result", properties.result) ||
@@ -283,21 +283,22 @@ void FunctionOp::print(OpAsmPrinter &printer) {
 LogicalResult FunctionOp::verify() {
   for (Type type : getArgumentTypes())
     if (!isa<MemRefType>(type))
-      return emitOpError("takes ") << type << ", which is no buffer";
+      return emitOpError("takes ") << type << ", expected a buffer";
   if (!getResultTypes().empty())
-    return emitOpError("gives results; the caller passes buffers for them");
+    return emitOpError("returns results: take buffers for them as arguments");
   bool isUnit = getKind() == FunctionKind::Unit;
   if (isUnit != getScratchBytes().has_value())
-    return emitOpError(isUnit ? "is a unit and has to say how much scratch it "
-                                "takes"
-                              : "is no unit and takes no scratch");
+    return emitOpError(
+        isUnit ? "is a unit without `scratch`: give the bytes that it takes"
+               : "takes scratch, but is not a unit");
   if (isUnit && (getInputsAttr() || getResult()))
-    return emitOpError("is a unit: its inputs and results are its arguments");
+    return emitOpError(
+        "is a unit with inputs or a result: pass them as arguments");
   if (getResult().has_value() != getResultType().has_value())
-    return emitOpError("has to say where its result is and of which type");
-  if (!isUnit && (!getInputsAttr() || getNumArguments() != 0))
-    return emitOpError("takes no arguments: it has to list the places of its "
-                       "inputs");
+    return emitOpError("needs both the offset and the type of its result");
+  if (!isUnit && getNumArguments() != 0)
+    return emitOpError("takes arguments, but is not a unit: list the offsets "
+                       "of its inputs in `inputs`");
   return success();
 }
 
@@ -323,7 +324,8 @@ LogicalResult DispatchOp::verifySymbolUses(SymbolTableCollection &symbols) {
   auto kernel =
       symbols.lookupNearestSymbolFrom<KernelOp>(*this, getKernelAttr());
   if (!kernel)
-    return emitOpError("there is no kernel ") << getKernelAttr();
+    return emitOpError("names ")
+           << getKernelAttr() << ", which is not an exec.kernel";
   bool onTensors =
       !getArgs().empty() && isa<RankedTensorType>(getArgs().front().getType());
   if (!getValues().empty() || onTensors) {
@@ -343,7 +345,7 @@ LogicalResult CallOp::verifySymbolUses(SymbolTableCollection &symbols) {
   auto unit =
       symbols.lookupNearestSymbolFrom<FunctionOp>(*this, getCalleeAttr());
   if (!unit || unit.getKind() != FunctionKind::Unit)
-    return emitOpError("there is no unit ") << getCalleeAttr();
+    return emitOpError("names ") << getCalleeAttr() << ", which is not a unit";
   BufferSize scratch = getBufferSize(getScratch().getType());
   if (!scratch.perSample || scratch.bytes < int64_t(*unit.getScratchBytes()))
     return emitOpError("gives ")
@@ -357,6 +359,6 @@ LogicalResult OptimizerOp::verifySymbolUses(SymbolTableCollection &symbols) {
   for (FlatSymbolRefAttr name : {getUpdateAttr(), getRoundAttr()})
     if (name && !isa_and_present<KernelOp, func::FuncOp>(
                     symbols.lookupNearestSymbolFrom(*this, name)))
-      return emitOpError("there is no kernel ") << name;
+      return emitOpError("names ") << name << ", which is not a kernel";
   return success();
 }

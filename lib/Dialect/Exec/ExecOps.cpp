@@ -13,6 +13,12 @@ using namespace mlir;
 using namespace poplar;
 using namespace poplar::exec;
 
+LogicalResult GPUKernelOp::verify() {
+  if (getDescriptor() && !getCallee())
+    return emitOpError("has a descriptor, but calls no function to pass it to");
+  return success();
+}
+
 //===----------------------------------------------------------------------===//
 // The arena
 //===----------------------------------------------------------------------===//
@@ -23,8 +29,8 @@ LogicalResult ArenaOp::verify() {
                              {"transient", getTransientOffset()},
                              {"scratch", getScratchOffset()}})
     if (value % POPLAR_ALIGNMENT != 0)
-      return emitOpError(name)
-             << " is " << value << ", no multiple of " << POPLAR_ALIGNMENT;
+      return emitOpError(name) << " is " << value << ", expected a multiple of "
+                               << POPLAR_ALIGNMENT;
   if (getCachesOffset() && (*getCachesOffset() < getPerSample() ||
                             *getCachesOffset() % POPLAR_ALIGNMENT != 0 ||
                             *getSamplingPerSample() < *getCachesOffset()))
@@ -44,7 +50,7 @@ static zero::BucketOp findBucket(Operation *op, FlatSymbolRefAttr name,
                                  SymbolTableCollection &symbols) {
   auto bucket = symbols.lookupNearestSymbolFrom<zero::BucketOp>(op, name);
   if (!bucket)
-    op->emitOpError("there is no bucket ") << name;
+    op->emitOpError("names ") << name << ", which is not a zero.bucket";
   return bucket;
 }
 
@@ -89,7 +95,7 @@ LogicalResult BufferOp::verify() {
            << type << ", whose elements have no size in memory";
   if (getOffset() % POPLAR_ALIGNMENT != 0 && getRegion() != Region::Fixed)
     return emitOpError("begins at ")
-           << getOffset() << ", no multiple of " << POPLAR_ALIGNMENT;
+           << getOffset() << ", expected a multiple of " << POPLAR_ALIGNMENT;
   if (getBufferSize(getType()).perSample != isPerSample())
     return emitOpError("of type ")
            << getType() << (isPerSample() ? " has no batch" : " has a batch")
@@ -101,7 +107,7 @@ LogicalResult BufferOp::verify() {
 LogicalResult EndOp::verify() {
   auto buffer = getBuffer().getDefiningOp<BufferOp>();
   if (!buffer || !buffer.hasLifetime())
-    return emitOpError("ends what is no buffer with a lifetime");
+    return emitOpError("ends a value that is not a buffer with a lifetime");
   return success();
 }
 
@@ -114,7 +120,7 @@ LogicalResult ViewOp::verify() {
       int64_t(getOffset()) + nn::getStoredElements(part) >
           whole.getNumElements())
     return emitOpError("takes ") << part << " at " << getOffset()
-                                 << ", which is no part of " << whole;
+                                 << ", which does not lie in " << whole;
   return success();
 }
 
@@ -159,14 +165,14 @@ PoplarGemm ProductOp::getDescriptor() {
 LogicalResult ProductOp::verify() {
   MemRefType a = getA().getType(), b = getB().getType(), c = getC().getType();
   auto fail = [&] {
-    return emitOpError("has operands of shapes that do not fit: ")
+    return emitOpError("has operands of shapes that do not match: ")
            << a << ", " << b << " into " << c;
   };
   if (a.getRank() != 3)
     return fail();
   if (nn::isQuantized(a) || nn::isQuantized(c) ||
       (nn::isQuantized(b) && c.getRank() != 3))
-    return emitOpError("has a quantised operand that is no weight: ")
+    return emitOpError("has a quantised operand that is not the weight: ")
            << a << ", " << b << " into " << c;
   if (c.getRank() == 3) {
     if (b.getRank() != 2 || c.getDimSize(1) != a.getDimSize(1) ||
@@ -187,9 +193,9 @@ LogicalResult ProductOp::verify() {
   bool wantsAux =
       getEpilogue() != Epilogue::Store && getEpilogue() != Epilogue::Gelu;
   if (wantsAux != (getAux() != nullptr))
-    return emitOpError("with the epilogue ")
+    return emitOpError("has the epilogue ")
            << stringifyEpilogue(getEpilogue())
-           << (wantsAux ? " takes aux" : " takes no aux");
+           << (wantsAux ? ", which takes aux" : ", which takes no aux");
   return success();
 }
 
@@ -235,9 +241,9 @@ template <typename Op> static LogicalResult verifyHeads(Op op) {
   int64_t heads = op.getNumHeads(), kvHeads = op.getNumKvHeads();
   if (out.getRank() != 3 || q.getRank() != 3 || heads < 1 || kvHeads < 1 ||
       out.getDimSize(2) % heads != 0 || heads % kvHeads != 0)
-    return op.emitOpError("does not divide ")
-           << out << " into " << heads << " heads over " << kvHeads
-           << " of keys";
+    return op.emitOpError("cannot divide ")
+           << out << " into " << heads << " heads and " << kvHeads
+           << " heads of keys";
   int64_t headDim = op.getHeadDim(),
           width =
               op.isPacked() ? (heads + 2 * kvHeads) * headDim : heads * headDim;
@@ -265,9 +271,8 @@ PoplarAttention AttentionGradOp::getDescriptor() {
 LogicalResult AttentionOp::verify() { return verifyHeads(*this); }
 LogicalResult AttentionGradOp::verify() {
   if (isPacked() != !getDk())
-    return emitOpError("has to give gradients of what it is given: queries "
-                       "alone if they are packed, keys and values as well if "
-                       "not");
+    return emitOpError(
+        "needs a gradient for each of q, k and v, or for a packed q alone");
   return verifyHeads(*this);
 }
 
@@ -291,7 +296,7 @@ LogicalResult CachedAttentionOp::verify() {
       cache.getDimSize(3) != getHeadDim())
     return emitOpError("has caches ")
            << cache << " and " << getValueCache().getType()
-           << " that do not fit its heads";
+           << ", whose shapes do not match its heads";
   return success();
 }
 
@@ -317,7 +322,9 @@ LogicalResult ExchangeOp::verify() {
   ArrayRef<int64_t> bounds = getBounds();
   bool gathers = getKind() == zero::ExchangeKind::GatherTokens;
   if (bounds.size() < 2 || !llvm::is_sorted(bounds) || bounds.front() != 0)
-    return emitOpError("has bounds [") << bounds << "] that divide nothing";
+    return emitOpError("has bounds [")
+           << bounds
+           << "], expected ascending bounds from 0, one more than ranks";
   if (getResults().size() != (gathers ? 1 : bounds.size() - 1))
     return emitOpError("has ") << getResults().size() << " results for "
                                << bounds.size() - 1 << " ranks";
@@ -327,7 +334,7 @@ LogicalResult ExchangeOp::verify() {
   if (getKind() != zero::ExchangeKind::Collect &&
       (all.getRank() < 2 || all.getDimSize(1) != bounds.back()))
     return emitOpError("exchanges ")
-           << all << ", which has not the " << bounds.back()
+           << all << ", expected the " << bounds.back()
            << " tokens that are divided";
   return success();
 }
@@ -342,6 +349,19 @@ LogicalResult UnscaleOp::verifySymbolUses(SymbolTableCollection &symbols) {
 
 LogicalResult AdamWOp::verifySymbolUses(SymbolTableCollection &symbols) {
   return success(findBucket(*this, getBucketAttr(), symbols) != nullptr);
+}
+
+/// The word of a role, without quotes.
+static ParseResult parseRole(OpAsmParser &parser, StringAttr &role) {
+  StringRef word;
+  if (parser.parseKeyword(&word))
+    return failure();
+  role = parser.getBuilder().getStringAttr(word);
+  return success();
+}
+
+static void printRole(OpAsmPrinter &printer, EntryOp, StringAttr role) {
+  printer << role.getValue();
 }
 
 #define GET_OP_CLASSES

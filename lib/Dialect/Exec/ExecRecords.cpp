@@ -8,6 +8,7 @@
 
 #include "Poplar/Dialect/Exec/ABIStructs.h"
 #include "Poplar/Dialect/Exec/Exec.h"
+#include <cstring>
 
 using namespace mlir;
 using namespace poplar;
@@ -49,6 +50,9 @@ static const char *findFault(const ABIField &field, Attribute value) {
                                    : cast<DenseI64ArrayAttr>(value).size();
     return size == field.count ? nullptr : "an array of its size";
   }
+  case ABIKind::Struct:
+    return isRecordOf(value, field.pointee) ? nullptr
+                                            : "a record of its struct";
   case ABIKind::Integers:
     return isArrayOf(value) || isa<UnitAttr>(value)
                ? nullptr
@@ -78,13 +82,13 @@ LogicalResult RecordAttr::verify(function_ref<InFlightDiagnostic()> emitError,
     if (field.isCount) {
       if (value)
         return emitError() << known->name << ": " << field.name
-                           << " follows from the list and is not given";
+                           << " is derived from the list: remove it";
       continue;
     }
     if (!value)
-      return emitError() << known->name << ": there is no " << field.name;
+      return emitError() << known->name << ": " << field.name << " is missing";
     if (const char *fault = findFault(field, value))
-      return emitError() << known->name << ": " << field.name << " has to be "
+      return emitError() << known->name << ": " << field.name << " must be "
                          << fault;
   }
   for (NamedAttribute entry : fields)
@@ -96,10 +100,10 @@ LogicalResult RecordAttr::verify(function_ref<InFlightDiagnostic()> emitError,
 
 LogicalResult ProgramOp::verify() {
   if (getTable().getType() != "PoplarProgram")
-    return emitOpError("has to hold a PoplarProgram");
+    return emitOpError("must hold a PoplarProgram");
   auto programs = cast<ModuleOp>((*this)->getParentOp()).getOps<ProgramOp>();
   if (*programs.begin() != *this)
-    return emitOpError("is the second of its module");
+    return emitOpError("duplicates the exec.program of its module");
   return success();
 }
 
@@ -129,7 +133,7 @@ static const ABIField &getField(const ABIStruct &type, StringRef name) {
 
 RecordBuilder &RecordBuilder::set(StringRef field, Attribute value) {
   if (const char *fault = findFault(getField(*type, field), value))
-    llvm::report_fatal_error(type->name + ": " + field + " has to be " + fault);
+    llvm::report_fatal_error(type->name + ": " + field + " must be " + fault);
   if (fields.get(field))
     llvm::report_fatal_error(type->name + ": " + field + " is set twice");
   fields.set(field, value);
@@ -182,4 +186,36 @@ RecordAttr RecordBuilder::get() const {
   return RecordAttr::get(builder.getContext(),
                          StringAttr::get(builder.getContext(), type->name),
                          fields.getDictionary(builder.getContext()));
+}
+
+template <typename Integer> static int64_t readInteger(const void *data) {
+  Integer value;
+  std::memcpy(&value, data, sizeof(value));
+  return value;
+}
+
+RecordAttr exec::readRecord(MLIRContext *context, const ABIStruct &type,
+                            const void *data) {
+  RecordBuilder record(context, type.name);
+  for (const ABIField &field : type.fields) {
+    const char *place = static_cast<const char *>(data) + field.offset;
+    double number;
+    switch (field.kind) {
+    case ABIKind::Integer:
+      record.set(field.name, field.width == 4 ? readInteger<int32_t>(place)
+                                              : readInteger<int64_t>(place));
+      break;
+    case ABIKind::Number:
+      std::memcpy(&number, place, sizeof(number));
+      record.setNumber(field.name, number);
+      break;
+    case ABIKind::Struct:
+      record.set(field.name, readRecord(context, *field.pointee, place));
+      break;
+    default:
+      llvm::report_fatal_error(type.name + ": " + field.name +
+                               " is in no descriptor");
+    }
+  }
+  return record.get();
 }

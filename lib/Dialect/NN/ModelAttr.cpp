@@ -368,21 +368,22 @@ LogicalResult NNDialect::verifyOperationAttribute(Operation *op,
   if (attribute.getName() == kUnitAttr) {
     if (isa<func::FuncOp>(op) && isa<UnitAttr>(attribute.getValue()))
       return success();
-    return op->emitError("nn.unit is a word, on a function");
+    return op->emitError("nn.unit must be a unit attribute on a function");
   }
   if (attribute.getName() == kDecodingAttr) {
     auto tokens = dyn_cast<IntegerAttr>(attribute.getValue());
     if (isa<func::FuncOp>(op) && tokens && tokens.getInt() >= 1)
       return success();
-    return op->emitError("nn.decoding is a number of tokens, on a function");
+    return op->emitError(
+        "nn.decoding must be a number of tokens on a function");
   }
   if (attribute.getName() != kModelAttr)
     return op->emitError() << attribute.getName()
-                           << " is no attribute of an operation";
+                           << " is not an attribute of an operation";
   auto module = dyn_cast<ModuleOp>(op);
   auto facts = dyn_cast<DictionaryAttr>(attribute.getValue());
   if (!module || !facts)
-    return op->emitError("nn.model is a dictionary, on a module");
+    return op->emitError("nn.model must be a dictionary on a module");
   return ModelVerifier(module, facts).verify();
 }
 
@@ -394,5 +395,5 @@ LogicalResult NNDialect::verifyRegionArgAttribute(Operation *op, unsigned,
   if (isKnown && isa<UnitAttr>(attribute.getValue()))
     return success();
   return op->emitError() << attribute.getName()
-                         << " is no word for an argument";
+                         << " is not an argument attribute";
 }

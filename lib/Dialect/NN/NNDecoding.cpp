@@ -98,8 +98,8 @@ LogicalResult CachedAttentionOp::verify() {
   auto type = cast<RankedTensorType>(getResult().getType());
   auto cache = cast<RankedTensorType>(getKeyCache().getType());
   if (heads < 1 || kvHeads < 1 || heads % kvHeads || type.getDimSize(2) % heads)
-    return emitOpError() << "does not divide " << type << " into " << heads
-                         << " heads over " << kvHeads << " of keys";
+    return emitOpError() << "cannot divide " << type << " into " << heads
+                         << " heads and " << kvHeads << " heads of keys";
   int64_t headDim = type.getDimSize(2) / heads;
   if (!getK() != !getV())
     return emitOpError("needs both k and v, or a packed q alone");
@@ -131,7 +131,7 @@ LogicalResult CachedAttentionOp::verify() {
   for (Value other : {Value(getValueCache()), Value(getNewKeyCache()),
                       Value(getNewValueCache())})
     if (other.getType() != cache)
-      return emitOpError() << "has caches of unlike types, " << cache << " and "
-                           << other.getType();
+      return emitOpError() << "has caches of different types, " << cache
+                           << " and " << other.getType();
   return success();
 }

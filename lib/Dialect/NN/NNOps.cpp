@@ -171,7 +171,7 @@ LogicalResult SliceAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   }
   if (!rises)
     return emitError() << "slice of ranges [" << ranges
-                       << "], expected pairs that rise from 0 to "
+                       << "], expected ascending pairs from 0 to "
                        << shape[dim];
   return success();
 }

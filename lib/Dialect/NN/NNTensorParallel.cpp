@@ -137,8 +137,8 @@ Value UnitSharding::getParameter(Value old, const ParameterShare &share) {
   auto [entry, isNew] = shares.insert({old, share});
   if (!isNew && !(entry->second == share)) {
     hasError = true;
-    emitError(getLoc(old)) << "is a parameter that is read in two ways, which "
-                              "cannot be divided among devices";
+    emitError(getLoc(old))
+        << "is a parameter whose uses need different splits among devices";
     return {};
   }
   if (isNew)
@@ -508,8 +508,8 @@ static LogicalResult shardBinary(Operation *op, UnitSharding &s) {
       if (s.getLayout(value).kind == Layout::Partial && !s.getTokens(value))
         return failure();
   if (s.getLayout(lhs) != s.getLayout(rhs))
-    return op->emitOpError("has operands that are divided in two ways among "
-                           "the devices that share the unit");
+    return op->emitOpError(
+        "has operands that the devices that share the unit split differently");
   s.clone(op, s.getLayout(lhs));
   return success();
 }

@@ -22,7 +22,7 @@ static LogicalResult verifyBounds(Operation *op, ArrayRef<int64_t> bounds) {
   if (!rises)
     return op->emitOpError("has bounds [")
            << bounds
-           << "], expected rising ones from 0 on, one more than ranks";
+           << "], expected ascending bounds from 0, one more than ranks";
   if (bounds.size() > POPLAR_MAX_SHARERS + 1)
     return op->emitOpError("is of ") << bounds.size() - 1 << " ranks; at most "
                                      << POPLAR_MAX_SHARERS << " share units";
@@ -111,13 +111,13 @@ LogicalResult ExchangeOp::verify() {
   if (failed(verifyBounds(*this, getBounds())))
     return failure();
   if (getKind() == ExchangeKind::GatherTokens)
-    return emitOpError("gathers tokens, which zero.gather_tokens does");
+    return emitOpError("gathers tokens: use zero.gather_tokens");
   if (getResults().size() + 1 != getBounds().size())
     return emitOpError("has ") << getResults().size() << " results for "
                                << getBounds().size() - 1 << " ranks";
   for (Value result : getResults())
     if (result.getType() != getResults().front().getType())
-      return emitOpError("has results of unlike types");
+      return emitOpError("has results of different types");
   if (getKind() == ExchangeKind::Collect &&
       getResults().front().getType() != getValue().getType())
     return emitOpError("collects ")

@@ -49,8 +49,9 @@ static LogicalResult verifyParts(Operation *op, Attribute attribute) {
   if (isa<nn::ParameterOp>(op) && parts && parts.size() > 1 &&
       llvm::all_of(parts, llvm::IsaPred<FlatSymbolRefAttr>))
     return success();
-  return op->emitError() << kPartsAttr
-                         << " is a list of two parameters or more, on one";
+  return op->emitError()
+         << kPartsAttr
+         << " must be a list of two or more parameters on a parameter";
 }
 
 LogicalResult ZeroDialect::verifyOperationAttribute(Operation *op,
@@ -59,11 +60,11 @@ LogicalResult ZeroDialect::verifyOperationAttribute(Operation *op,
     return verifyParts(op, attribute.getValue());
   if (attribute.getName() != kTurnAttr)
     return op->emitError() << attribute.getName()
-                           << " is no attribute of an operation";
+                           << " is not an attribute of an operation";
   auto chunk = dyn_cast<IntegerAttr>(attribute.getValue());
   if (!isa<func::FuncOp>(op) || !chunk || chunk.getInt() < 0)
     return op->emitError() << kTurnAttr
-                           << " is the number of a chunk, on a function";
+                           << " must be the number of a chunk on a function";
   return success();
 }
 
@@ -74,12 +75,14 @@ static LogicalResult verifyTurnValue(Operation *op, NamedAttribute attribute,
     auto number = dyn_cast<IntegerAttr>(attribute.getValue());
     if (number && number.getInt() >= 0)
       return success();
-    return op->emitError() << kResidualAttr << " is the number of a residual";
+    return op->emitError() << kResidualAttr
+                           << " must be the number of a residual";
   }
   if (llvm::is_contained(places, attribute.getName()) &&
       isa<UnitAttr>(attribute.getValue()))
     return success();
-  return op->emitError() << attribute.getName() << " has no meaning here";
+  return op->emitError() << attribute.getName()
+                         << " is not an attribute of arguments or results";
 }
 
 LogicalResult ZeroDialect::verifyRegionArgAttribute(Operation *op, unsigned,

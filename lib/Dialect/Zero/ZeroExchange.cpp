@@ -27,15 +27,15 @@ LogicalResult StartExchangeOp::verify() {
       !(gathers || scatters))
     return emitOpError("has ")
            << getResults().size() << " results to "
-           << stringifyExchangeKind(getKind()) << " of " << ranks
-           << " ranks; it gathers tokens into one, or scatters them to one for "
-              "each rank";
+           << stringifyExchangeKind(getKind()) << " among " << ranks
+           << " ranks, expected one to gather_tokens, or one for each rank to "
+              "scatter_tokens";
   if (int64_t(getPosition()) < 0 || int64_t(getPosition()) >= ranks)
     return emitOpError("is at position ")
            << getPosition() << " of " << ranks << " ranks";
   if (int64_t(getPieces()) < 1 || int64_t(getPieces()) > POPLAR_MAX_PIECES)
     return emitOpError("has ")
-           << getPieces() << " pieces; there are 1 to " << POPLAR_MAX_PIECES;
+           << getPieces() << " pieces, expected 1 to " << POPLAR_MAX_PIECES;
   if (getChained()) {
     WaitExchangeOp wait = getChain();
     StartExchangeOp before = wait ? wait.getStart() : StartExchangeOp();
@@ -49,7 +49,8 @@ LogicalResult StartExchangeOp::verify() {
   auto whole = cast<RankedTensorType>(all);
   for (int64_t i = 0; i < ranks; ++i)
     if (bounds[i] >= bounds[i + 1])
-      return emitOpError("has bounds [") << bounds << "] that do not rise";
+      return emitOpError("has bounds [")
+             << bounds << "], expected ascending bounds";
   SmallVector<int64_t> shape(whole.getShape());
   if (shape.size() > 1)
     shape[1] = bounds[getPosition() + 1] - bounds[getPosition()];
@@ -112,10 +113,10 @@ LogicalResult WaitExchangeOp::verify() {
   StartExchangeOp start = getStart();
   if (!start || !llvm::equal(getStarted(), start.getResults()) ||
       getValue() != start.getValue())
-    return emitOpError("takes all results of one zero.start_exchange, and its "
-                       "value");
+    return emitOpError(
+        "must take all results of one zero.start_exchange and its value");
   if (!llvm::equal(getStarted().getTypes(), getResultTypes()))
-    return emitOpError("gives other types than it waits for");
+    return emitOpError("has result types that differ from the exchange's");
   return success();
 }
 
@@ -127,7 +128,7 @@ LogicalResult SumExchangeOp::verify() {
       return emitOpError("adds ")
              << part.getType() << " to " << getSum().getType();
   if (getParts().empty())
-    return emitOpError("adds nothing");
+    return emitOpError("has no values to add");
   return success();
 }
 

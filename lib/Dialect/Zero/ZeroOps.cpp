@@ -198,32 +198,32 @@ LogicalResult StartOp::verify() {
   if (getKind() == CollectiveKind::Norm)
     return emitOpError("cannot start a norm: zero.norm is synchronous");
   if (!getGradients().empty() && getKind() != CollectiveKind::ReduceScatter)
-    return emitOpError("takes gradients only to reduce_scatter them");
+    return emitOpError("takes gradients, but only a reduce_scatter does");
   if (getKind() == CollectiveKind::AllGather && getUnscale())
     return emitOpError("has no gradients to unscale");
   if (getKind() != CollectiveKind::AllGather && getTransient())
-    return emitOpError("gathers nothing into transient memory");
+    return emitOpError("is transient, but only an all_gather can be");
   if (!llvm::hasSingleElement(getToken().getUses()) ||
       !isa<WaitOp>(*getToken().user_begin()))
-    return emitOpError("has to be waited for once, by zero.wait");
+    return emitOpError("needs exactly one zero.wait");
   return success();
 }
 
 LogicalResult WaitOp::verify() {
   auto start = getToken().getDefiningOp<StartOp>();
   if (!start)
-    return emitOpError("waits for no zero.start");
+    return emitOpError("waits for a token that no zero.start made");
   if (start->getBlock() != (*this)->getBlock()) {
     InFlightDiagnostic diagnostic =
-        emitOpError("has to be in the block of its zero.start");
+        emitOpError("must be in the block of its zero.start");
     diagnostic.attachNote(start.getLoc()) << "started here";
     return diagnostic;
   }
   if (start.getTransient() == getValues().empty()) {
     InFlightDiagnostic diagnostic =
         emitOpError(start.getTransient()
-                        ? "has to give the values of a transient all_gather"
-                        : "gives values of a collective that gathers none");
+                        ? "must return the values of a transient all_gather"
+                        : "returns values, but its collective gathers none");
     diagnostic.attachNote(start.getLoc()) << "started here";
     return diagnostic;
   }
@@ -240,7 +240,7 @@ LogicalResult BucketOp::verifySymbolUses(SymbolTableCollection &symbols) {
   if (getParameters().empty())
     return emitOpError("has no parameters");
   if (getQuantized() && !getFrozen())
-    return emitOpError("is quantized and not frozen");
+    return emitOpError("is quantized but not frozen");
   llvm::SmallDenseSet<Attribute> seen;
   Type format;
   bool hasWideStates = false;
@@ -281,7 +281,7 @@ LogicalResult BucketOp::verifySymbolUses(SymbolTableCollection &symbols) {
     return success();
   int64_t elements = BucketLayout::get(*this, symbols)->elements;
   if (bounds->size() < 2)
-    return emitOpError("has bounds of no rank");
+    return emitOpError("has no bounds, expected one more than ranks");
   if (bounds->front() != 0)
     return emitOpError("has a shard of rank 0 that begins at ")
            << bounds->front() << ", not at 0";
@@ -324,7 +324,8 @@ LogicalResult ProgramOp::verify() {
   ProgramOp first = getProgram(cast<ModuleOp>((*this)->getParentOp()));
   if (first == *this)
     return success();
-  InFlightDiagnostic diag = emitOpError("is the second of its module");
+  InFlightDiagnostic diag =
+      emitOpError("duplicates the zero.program of its module");
   diag.attachNote(first.getLoc()) << "the first one";
   return diag;
 }

@@ -33,8 +33,7 @@ LogicalResult zero::verifyAttributes(Operation *op) {
   for (NamedAttribute attribute : op->getDiscardableAttrs()) {
     StringRef name = attribute.getName();
     if (!name.contains('.'))
-      return op->emitOpError("has an attribute ")
-             << showName(name) << ", which means nothing";
+      return op->emitOpError("has the unknown attribute ") << showName(name);
   }
   return success();
 }
@@ -264,7 +263,7 @@ LogicalResult PlanOp::verifyRegions() {
   SmallVector<RankOp, 0> ranks = getRanks();
   SmallVector<GroupOp, 0> groups = getGroups();
   if (ranks.size() + groups.size() != getBody().front().getOperations().size())
-    return emitOpError("holds something else than zero.rank or zero.group");
+    return emitOpError("holds an op other than zero.rank and zero.group");
   if (ranks.empty())
     return emitOpError("has no ranks");
   if (groups.empty() && getScheduleAttr())

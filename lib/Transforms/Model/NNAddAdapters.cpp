@@ -93,8 +93,8 @@ LogicalResult NNAddAdaptersPass::checkOptions() {
     return module.emitError("the dropout of adapters is ")
            << dropout.getValue() << ", expected a number in [0, 1)";
   if (targets.empty())
-    return module.emitError("no modules are named to adapt; name some, or "
-                            "all-linear");
+    return module.emitError(
+        "there are no modules to adapt: name some, or all-linear");
   if (nn::Model::of(module).getLoraRank())
     return module.emitError("has adapters already");
   return success();

@@ -333,8 +333,9 @@ public:
     }
     for (nn::Entry entry : {nn::Entry::Decode, nn::Entry::Prefill})
       if (Operation *other = symbols.lookup(nn::getName(entry))) {
-        other->emitOpError("is in the way: @")
-            << nn::getName(entry) << " is a function that this pass makes";
+        other->emitOpError("has the name @")
+            << nn::getName(entry)
+            << " of a function that this pass makes: rename it";
         return signalPassFailure();
       }
     if (Operation *op = findUndecodable(module, nn::Entry::Infer)) {

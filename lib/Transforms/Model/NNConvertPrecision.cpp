@@ -109,7 +109,7 @@ void NNConvertPrecisionPass::runOnOperation() {
   Builder builder(&getContext());
   NumberFormat format = type;
   if (format == NumberFormat::TF32) {
-    module.emitError("nothing is kept in tf32: use f32");
+    module.emitError("tf32 is not a storage format: use f32");
     return signalPassFailure();
   }
   FloatType element = zero::getFloatType(&getContext(), format);
@@ -123,8 +123,8 @@ void NNConvertPrecisionPass::runOnOperation() {
   }
   // Running gradients stay f32, which the code below does not know.
   auto differentiated = module.walk([](nn::GetGradientOp op) {
-    op.emitOpError("comes of nn-differentiate, which must run after a change "
-                   "of precision");
+    op.emitOpError(
+        "is made by --nn-differentiate: run --nn-convert-precision before it");
     return WalkResult::interrupt();
   });
   if (differentiated.wasInterrupted())

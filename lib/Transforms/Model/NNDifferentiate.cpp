@@ -126,8 +126,9 @@ private:
     for (nn::Entry entry :
          {nn::Entry::Train, nn::Entry::Evaluate, nn::Entry::Infer})
       if (Operation *other = symbols.lookup(nn::getName(entry)))
-        return other->emitOpError("is in the way: @")
-               << nn::getName(entry) << " is a function that this pass makes";
+        return other->emitOpError("has the name @")
+               << nn::getName(entry)
+               << " of a function that this pass makes: rename it";
 
     DifferentiatedUnits units;
     for (func::CallOp call : model.getOps<func::CallOp>()) {

@@ -32,12 +32,19 @@ public:
 private:
   bool isWeight(BlockArgument argument);
   LogicalResult findUses(func::FuncOp model, SymbolTable &symbols);
+  void chooseParameters();
+  LogicalResult quantize(nn::QuantizedFormat kind);
+  bool isChosen(nn::GetParameterOp get) const {
+    return chosen.contains(get.getParameterAttr().getAttr());
+  }
 
   /// What each parameter is in the units that are called with it, and by which
   /// reads.
   DenseMap<StringAttr, SmallVector<BlockArgument>> arguments;
   llvm::MapVector<BlockArgument, SmallVector<nn::GetParameterOp>> reads;
   nn::LinearOp head;
+  /// The parameters to quantise.
+  DenseSet<StringAttr> chosen;
 };
 
 } // namespace
@@ -68,6 +75,63 @@ LogicalResult NNQuantizeFrozenPass::findUses(func::FuncOp model,
   return success();
 }
 
+void NNQuantizeFrozenPass::chooseParameters() {
+  chosen.clear();
+  for (auto parameter : getOperation().getOps<nn::ParameterOp>()) {
+    ArrayRef<BlockArgument> uses = arguments[parameter.getSymNameAttr()];
+    if (parameter.getFrozen() && !uses.empty() &&
+        !nn::isQuantized(parameter.getType()) &&
+        llvm::all_of(uses, [&](BlockArgument use) { return isWeight(use); }))
+      chosen.insert(parameter.getSymNameAttr());
+  }
+  // One program serves all calls of a unit.
+  bool shrinks = true;
+  while (std::exchange(shrinks, false))
+    for (auto &[argument, gets] : reads)
+      if (!llvm::all_of(gets,
+                        [&](nn::GetParameterOp get) { return isChosen(get); }))
+        for (nn::GetParameterOp get : gets)
+          shrinks |= chosen.erase(get.getParameterAttr().getAttr());
+}
+
+/// Changes the types of the parameters, of what reads them and of the units
+/// that take them.
+LogicalResult NNQuantizeFrozenPass::quantize(nn::QuantizedFormat kind) {
+  ModuleOp module = getOperation();
+  Type element = nn::QuantizedType::get(&getContext(), kind);
+  auto toQuantized = [&](Type type) {
+    return cast<RankedTensorType>(type).clone(element);
+  };
+  DenseSet<Operation *> units;
+  for (auto parameter : module.getOps<nn::ParameterOp>()) {
+    if (!chosen.contains(parameter.getSymNameAttr()))
+      continue;
+    parameter.setType(toQuantized(parameter.getType()));
+    for (BlockArgument argument : arguments[parameter.getSymNameAttr()]) {
+      units.insert(argument.getOwner()->getParentOp());
+      if (!nn::isQuantized(argument.getType()))
+        argument.setType(toQuantized(argument.getType()));
+      for (OpOperand &use : argument.getUses())
+        if (auto linear = cast<nn::LinearOp>(use.getOwner());
+            kind == nn::QuantizedFormat::Int8 &&
+            linear.getLayout() == nn::WeightLayout::InOut)
+          return linear.emitOpError("has a weight [in, out], but int8 needs "
+                                    "rows that are outputs, for its scales: "
+                                    "use nf4");
+    }
+  }
+  for (auto &[argument, gets] : reads)
+    for (nn::GetParameterOp get : gets)
+      if (isChosen(get) && !nn::isQuantized(get.getType()))
+        get.getValue().setType(toQuantized(get.getType()));
+  for (auto unit : module.getOps<func::FuncOp>())
+    if (units.contains(unit))
+      unit.setFunctionType(
+          FunctionType::get(&getContext(), unit.front().getArgumentTypes(),
+                            unit.getFunctionType().getResults()));
+  return success();
+}
+
 void NNQuantizeFrozenPass::runOnOperation() {
   ModuleOp module = getOperation();
   SymbolTable symbols(module);
@@ -89,24 +153,7 @@ void NNQuantizeFrozenPass::runOnOperation() {
   if (failed(findUses(model, symbols)))
     return signalPassFailure();
 
-  DenseSet<StringAttr> chosen;
-  for (auto parameter : module.getOps<nn::ParameterOp>()) {
-    ArrayRef<BlockArgument> uses = arguments[parameter.getSymNameAttr()];
-    if (parameter.getFrozen() && !uses.empty() &&
-        !nn::isQuantized(parameter.getType()) &&
-        llvm::all_of(uses, [&](BlockArgument use) { return isWeight(use); }))
-      chosen.insert(parameter.getSymNameAttr());
-  }
-  // One program serves all calls of a unit.
-  auto isChosen = [&](nn::GetParameterOp get) {
-    return chosen.contains(get.getParameterAttr().getAttr());
-  };
-  bool shrinks = true;
-  while (std::exchange(shrinks, false))
-    for (auto &[argument, gets] : reads)
-      if (!llvm::all_of(gets, isChosen))
-        for (nn::GetParameterOp get : gets)
-          shrinks |= chosen.erase(get.getParameterAttr().getAttr());
+  chooseParameters();
   if (chosen.empty()) {
     module.emitError("has no frozen weights of linear layers to quantise");
     return signalPassFailure();
@@ -119,37 +166,6 @@ void NNQuantizeFrozenPass::runOnOperation() {
   facts.setFrozenFormat(format.getValue());
   facts.attachTo(module);
 
-  Type element = nn::QuantizedType::get(&getContext(), *kind);
-  auto quantize = [&](Type type) {
-    return cast<RankedTensorType>(type).clone(element);
-  };
-  DenseSet<Operation *> units;
-  for (auto parameter : module.getOps<nn::ParameterOp>()) {
-    if (!chosen.contains(parameter.getSymNameAttr()))
-      continue;
-    parameter.setType(quantize(parameter.getType()));
-    for (BlockArgument argument : arguments[parameter.getSymNameAttr()]) {
-      units.insert(argument.getOwner()->getParentOp());
-      if (!nn::isQuantized(argument.getType()))
-        argument.setType(quantize(argument.getType()));
-      for (OpOperand &use : argument.getUses())
-        if (auto linear = cast<nn::LinearOp>(use.getOwner());
-            *kind == nn::QuantizedFormat::Int8 &&
-            linear.getLayout() == nn::WeightLayout::InOut) {
-          linear.emitOpError(
-              "has a weight [in, out], and int8 a scale for each "
-              "row, which has to be an output's: take nf4");
-          return signalPassFailure();
-        }
-    }
-  }
-  for (auto &[argument, gets] : reads)
-    for (nn::GetParameterOp get : gets)
-      if (isChosen(get) && !nn::isQuantized(get.getType()))
-        get.getValue().setType(quantize(get.getType()));
-  for (auto unit : module.getOps<func::FuncOp>())
-    if (units.contains(unit))
-      unit.setFunctionType(
-          FunctionType::get(&getContext(), unit.front().getArgumentTypes(),
-                            unit.getFunctionType().getResults()));
+  if (failed(quantize(*kind)))
+    signalPassFailure();
 }

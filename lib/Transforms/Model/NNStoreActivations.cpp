@@ -71,7 +71,7 @@ void NNStoreActivationsPass::runOnOperation() {
   ModuleOp module = getOperation();
   NumberFormat format = type;
   if (format == NumberFormat::TF32) {
-    module.emitError("nothing is kept in tf32: use f32");
+    module.emitError("tf32 is not a storage format: use f32");
     return signalPassFailure();
   }
   FloatType element = zero::getFloatType(&getContext(), format);
@@ -87,8 +87,8 @@ void NNStoreActivationsPass::runOnOperation() {
       value.setType(resultType);
     if (TypeRange(wanted.getInputs()) == call.getOperandTypes())
       return WalkResult::advance();
-    call.emitOpError("passes an activation that no unit has made; between "
-                     "units there may be nothing else");
+    call.emitOpError("passes an activation that is not the result of a unit: "
+                     "move all other ops into units");
     return WalkResult::interrupt();
   });
   if (result.wasInterrupted())

@@ -3,7 +3,7 @@
 #id = affine_map<(d0, d1) -> (d0, d1)>
 #row = affine_map<(d0, d1) -> (d0)>
 func.func @iteration_space(%x: tensor<?x4xf32>, %y: tensor<?xf32>) -> tensor<?xf32> {
-  // expected-error @below {{has an iteration space no kernel kind fits; known are (b,t), (b,t,d) by rows, by columns and by positions, and one parallel dimension}}
+  // expected-error @below {{has an iteration space that fits no kernel kind: expected (b,t), (b,t,d) by rows, by columns or by positions, or one parallel dimension}}
   %0 = linalg.generic {indexing_maps = [#id, #row], iterator_types = ["parallel", "reduction"]}
       ins(%x : tensor<?x4xf32>) outs(%y : tensor<?xf32>) {
   ^bb0(%a: f32, %acc: f32):
@@ -18,7 +18,7 @@ func.func @iteration_space(%x: tensor<?x4xf32>, %y: tensor<?xf32>) -> tensor<?xf
 // Only the batch may be dynamic.
 #btd = affine_map<(d0, d1, d2) -> (d0, d1, d2)>
 func.func @dynamic(%x: tensor<?x4x?xf32>, %y: tensor<?x4x?xf32>) -> tensor<?x4x?xf32> {
-  // expected-error @below {{has an iteration space no kernel kind fits}}
+  // expected-error @below {{has an iteration space that fits no kernel kind}}
   %0 = linalg.generic {indexing_maps = [#btd, #btd], iterator_types = ["parallel", "parallel", "parallel"]}
       ins(%x : tensor<?x4x?xf32>) outs(%y : tensor<?x4x?xf32>) {
   ^bb0(%a: f32, %o: f32):
@@ -32,7 +32,7 @@ func.func @dynamic(%x: tensor<?x4x?xf32>, %y: tensor<?x4x?xf32>) -> tensor<?x4x?
 #btd = affine_map<(d0, d1, d2) -> (d0, d1, d2)>
 #b = affine_map<(d0, d1, d2) -> (d0, d1, 0)>
 func.func @sizes(%x: tensor<?x4x8xf32>, %n: index) -> tensor<?x4x8xf32> {
-  // expected-error @below {{has sizes other than the batch that are not static}}
+  // expected-error @below {{has a dynamic size besides the batch}}
   %e = tensor.empty(%n, %n) : tensor<?x4x?xf32>
   %c0 = arith.constant 0 : index
   %d = tensor.dim %x, %c0 : tensor<?x4x8xf32>

@@ -13,7 +13,7 @@
 // CHECK-LABEL: exec.function unit @block.decode(
 // CHECK-SAME:    memref<?x2x32x2xf32>, %{{[^:]*}}: memref<?x2x32x2xf32>, %{{[^:]*}}: memref<?x1x4xf32>) scratch {{[0-9]+}} decoding 1
 // CHECK:         exec.cached_attention
-// CHECK-LABEL: exec.function step @decode() inputs [0, 64] result {{[0-9]+}} : memref<?x1x8xf32> decoding 1
+// CHECK-LABEL: exec.function step @decode() inputs <ids = 0, positions = 64> result {{[0-9]+}} : memref<?x1x8xf32> decoding 1
 // CHECK-DAG:     exec.buffer cache at 0 : memref<?x2x32x2xf32>
 // CHECK-DAG:     exec.buffer cache at 512 : memref<?x2x32x2xf32>
 // CHECK-DAG:     exec.buffer cache at 1024 : memref<?x2x32x2xf32>

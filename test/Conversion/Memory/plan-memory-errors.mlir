@@ -6,7 +6,7 @@ exec.kernel @columns(%a0: tensor<?x4x8xf32>, %a1: tensor<8xf32>) -> tensor<8xf32
 }
 func.func @infer(%x: tensor<?x4x8xf32>) -> tensor<?x4x8xf32> {
   %w = nn.get_parameter @w : tensor<8xf32>
-  // expected-error @below {{result #0 of type 'tensor<8xf32>' is neither of the batch nor accumulated into a parameter's gradient; such temporaries have no place in the arena}}
+  // expected-error @below {{result #0 of type 'tensor<8xf32>' has no batch dimension and is not accumulated into a parameter's gradient: the arena has no place for it}}
   %0 = exec.dispatch @columns(%x, %w) : (tensor<?x4x8xf32>, tensor<8xf32>) -> tensor<8xf32>
   return %x : tensor<?x4x8xf32>
 }
@@ -22,7 +22,7 @@ func.func @infer(%x: tensor<?x4x8xf32>, %w: tensor<8x8xf32>) -> tensor<?x4x8xf32
 
 // -----
 
-// expected-error @below {{has to return one value}}
+// expected-error @below {{must return at most one value}}
 func.func @infer(%x: tensor<?x4x8xf32>) -> (tensor<?x4x8xf32>, tensor<?x4x8xf32>) {
   %w = nn.get_parameter @w : tensor<8x8xf32>
   %0 = nn.linear %x, %w : (tensor<?x4x8xf32>, tensor<8x8xf32>) -> tensor<?x4x8xf32>
@@ -63,12 +63,26 @@ func.func @infer(%x: tensor<?x2147483648x2147483648xf32>) -> tensor<?x2147483648
 
 // -----
 
+// expected-error @below {{is neither a unit nor called by the runtime: mark it nn.unit, or name it by its role}}
 func.func private @helper(%x: tensor<?x4x8xf32>) -> tensor<?x4x8xf32> {
   return %x : tensor<?x4x8xf32>
 }
+
+// -----
+
+// expected-error @below {{takes 5 inputs, but 'train' has 4 at most}}
+func.func @train(%ids: tensor<?x4xi32>, %targets: tensor<?x4xi32>, %keys: tensor<?x2xi32>, %dloss: tensor<?x4xf32>, %x: tensor<?x4xf32>) {
+  return
+}
+
+// -----
+
+func.func @evaluate(%x: tensor<?x4x8xf32>) -> tensor<?x4x8xf32> {
+  return %x : tensor<?x4x8xf32>
+}
 func.func @infer(%x: tensor<?x4x8xf32>) -> tensor<?x4x8xf32> {
-  // expected-error @below {{calls a function that is no planned unit}}
-  %0 = call @helper(%x) : (tensor<?x4x8xf32>) -> tensor<?x4x8xf32>
+  // expected-error @below {{calls a function that is not a planned unit}}
+  %0 = call @evaluate(%x) : (tensor<?x4x8xf32>) -> tensor<?x4x8xf32>
   return %0 : tensor<?x4x8xf32>
 }
 

@@ -7,16 +7,16 @@
 
 // CHECK-DAG: exec.chunk 0 slot 192 activation_in 32 activation_out 32 gradient_in 32 gradient_out 32
 // CHECK-DAG: exec.chunk 1 slot 384 activation_in 32 activation_out 0 gradient_in 0 gradient_out 32
-// CHECK: exec.function turn @backward.chunk1() inputs [0, 64, 128, 192] {
+// CHECK: exec.function turn @backward.chunk1() inputs <ids = 0, targets = 64, keys = 128, dloss = 192> {
 // CHECK: exec.buffer slot at 256
 // CHECK: exec.buffer slot at 320
 // CHECK: exec.send gradient
-// CHECK: exec.function turn @forward.chunk1() inputs [0, 64, 128] result
+// CHECK: exec.function turn @forward.chunk1() inputs <ids = 0, targets = 64, keys = 128> result
 // CHECK: exec.port activation_in
 // CHECK: exec.buffer slot at 256
 // CHECK: exec.buffer slot at 320
 // CHECK: exec.receive activation
-// CHECK: exec.function turn @backward.chunk0() inputs [0, 64, 128] {
+// CHECK: exec.function turn @backward.chunk0() inputs <ids = 0, targets = 64, keys = 128> {
 // CHECK: exec.port activation_in
 module @lasts {
   zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 1 of 2 chunks 2

@@ -57,7 +57,7 @@ func.func @keep(%x: tensor<?x4x8xf32>, %w: tensor<8x8xf32> {nn.parameter}) -> te
 // scratch in the same place, which is free in between; its results are beside.
 // The result may lie where the scratch was.
 // CHECK-LABEL: exec.function step @infer
-// CHECK-SAME: () inputs [0] result [[R:[0-9]+]] : memref<?x4x8xf32> {
+// CHECK-SAME: () inputs <ids = 0> result [[R:[0-9]+]] : memref<?x4x8xf32> {
 // CHECK: %[[X:.+]] = exec.buffer batch at 0 : memref<?x4x8xf32>
 // CHECK: %[[W:.+]] = exec.buffer fixed at 0 : memref<8x8xf32>
 // CHECK: %[[S:.+]] = exec.buffer batch at [[SCRATCH:[0-9]+]] : memref<?x256xi8>
@@ -110,13 +110,13 @@ zero.bucket @bucket [@w]
 // The longest list of inputs is reserved for all steps, which lie at the same
 // offsets: 4 i32 is 16 bytes, rounded up to 64.
 
-// CHECK-LABEL: exec.function step @train() inputs [0, 64, 128] result 256 : memref<?x4x8xf32> {
+// CHECK-LABEL: exec.function step @train() inputs <ids = 0, targets = 64, keys = 128> result 256 : memref<?x4x8xf32> {
 func.func @train(%ids: tensor<?x4xi32>, %targets: tensor<?x4xi32>, %x: tensor<?x4x8xf32>) -> tensor<?x4x8xf32> {
   %w = nn.get_parameter @w : tensor<8x8xf32>
   %0 = nn.linear %x, %w : (tensor<?x4x8xf32>, tensor<8x8xf32>) -> tensor<?x4x8xf32>
   return %0 : tensor<?x4x8xf32>
 }
-// CHECK-LABEL: exec.function step @evaluate() inputs [0] result 256 : memref<?x4x8xf32> {
+// CHECK-LABEL: exec.function step @evaluate() inputs <ids = 0> result 256 : memref<?x4x8xf32> {
 func.func @evaluate(%x: tensor<?x4x8xf32>) -> tensor<?x4x8xf32> {
   %w = nn.get_parameter @w : tensor<8x8xf32>
   %0 = nn.linear %x, %w : (tensor<?x4x8xf32>, tensor<8x8xf32>) -> tensor<?x4x8xf32>
@@ -169,7 +169,7 @@ exec.kernel @negate(%a0: tensor<?x4x8xf32>) -> tensor<?x4x8xf32>
     rows 4 per_sample reuse [array<i64: 0>] {
   exec.yield %a0 : tensor<?x4x8xf32>
 }
-// CHECK-LABEL: exec.function step @infer() inputs [0] result 128
+// CHECK-LABEL: exec.function step @infer() inputs <ids = 0> result 128
 // CHECK: %[[X:.+]] = exec.buffer batch at 0
 // CHECK: %[[Y:.+]] = exec.buffer batch at 128
 // CHECK: exec.call @unit(%[[X]], %[[Y]])

@@ -22,8 +22,8 @@ module attributes {gpu.container_module} {
 
 module {
   exec.arena fixed 1024 per_sample 0 live 0 transient 1024 bytes 0 live 0 scratch 1024 bytes 0
-  exec.function step @infer() inputs [] {
-    // expected-error @below {{is no call of the runtime or of a kernel}}
+  exec.function step @infer() {
+    // expected-error @below {{is not a call of the runtime or of a kernel}}
     %0 = arith.constant 0 : index
     exec.return
   }

@@ -24,14 +24,14 @@
 // CHECK: exec.gpu_kernel "sum" block [32, 8, 1] pointers 3 parts_per_block 8 bytes 128 per_sample 4000 flops_per_sample 0
 // 40 * 41 / 2 pairs, of two heads; two products of 4 each.
 // CHECK: exec.gpu_kernel "poplar_gpu_attention_forward_0" block [32, 8, 1] pointers 7 parts_per_block 1
-// CHECK-SAME: calls "poplar_gpu_attention_forward" with [40, 2, 2, 4, 24, 24, 24, 8, 0, 8, 16, 0, {{.*}}] bytes 0 per_sample 5440 flops_per_sample 26240
+// CHECK-SAME: calls "poplar_gpu_attention_forward" with <"PoplarAttention", {cap = 0.000000e+00 : f64, causal = 1 : i32, documents = 0 : i64, {{.*}} scale = 5.000000e-01 : f64, seq_len = 40 : i64, type = 0 : i32, {{.*}}window = 0 : i64}> bytes 0 per_sample 5440 flops_per_sample 26240
 // CHECK: exec.gpu_kernel "poplar_gpu_attention_forward_1"
 // At most three keys before a query, but all behind it: 1600 - 36 * 37 / 2 pairs.
 // CHECK-SAME: flops_per_sample 29888
 // CHECK: exec.gpu_kernel "poplar_sum_squares" block [256, 1, 1] pointers 2 parts_per_block 16384
-// CHECK-SAME: calls "poplar_gpu_sum_squares" with [] bytes 0 per_sample 4 flops_per_sample 0
+// CHECK-SAME: calls "poplar_gpu_sum_squares" bytes 0 per_sample 4 flops_per_sample 0
 // CHECK: exec.gpu_kernel "poplar_scale" block [256, 1, 1] pointers 3 parts_per_block 256
-// CHECK-SAME: calls "poplar_gpu_scale" with [] bytes 0 per_sample 8 flops_per_sample 0
+// CHECK-SAME: calls "poplar_gpu_scale" bytes 0 per_sample 8 flops_per_sample 0
 module attributes {gpu.container_module} {
   exec.arena fixed 1024 per_sample 40960 live 40960 transient 1024 bytes 0 live 0 scratch 1024 bytes 0
   gpu.module @kernels {
@@ -44,7 +44,7 @@ module attributes {gpu.container_module} {
   exec.kernel @sum(%a: tensor<?x40x24xf32>, %b: tensor<?x40x24xf32>) -> tensor<?x40x24xf32> rows 40 per_sample {
     exec.yield %a : tensor<?x40x24xf32>
   }
-  exec.function step @infer() inputs [64, 256] {
+  exec.function step @infer() inputs <ids = 64, targets = 256> {
     %x = exec.buffer batch at 64 : memref<?x40x24xf32>
     %0 = exec.buffer batch at 4096 : memref<?x40x24xf32>
     exec.dispatch @sum(%x, %x, %0) : (memref<?x40x24xf32>, memref<?x40x24xf32>, memref<?x40x24xf32>) -> ()

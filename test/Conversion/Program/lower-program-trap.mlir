@@ -14,7 +14,7 @@
 // PLAIN-NOT: llvm.call
 module {
   exec.arena fixed 1024 per_sample 192 live 192 transient 0 bytes 256 live 256 scratch 1024 bytes 0
-  exec.function step @infer() inputs [0] {
+  exec.function step @infer() inputs <ids = 0> {
     %0 = exec.buffer batch at 64 : memref<?x4x8xf32>
     %1 = exec.buffer transient at 0 : memref<64xf32>
     exec.end %0 : memref<?x4x8xf32>

@@ -66,7 +66,7 @@ module {
     exec.dispatch @sum(%0, %1, %y) : (memref<?x4x8xf32>, memref<?x4x8xf32>, memref<?x4x8xf32>) -> ()
     exec.return
   }
-  exec.function step @infer() inputs [64] result 512 : memref<?x4x8xf32> {
+  exec.function step @infer() inputs <ids = 64> result 512 : memref<?x4x8xf32> {
     %x = exec.buffer batch at 64 : memref<?x4x8xf32>
     %w = exec.buffer fixed at 256 : memref<8x8xf32>
     %y = exec.buffer batch at 512 : memref<?x4x8xf32>
@@ -199,7 +199,7 @@ module {
   func.func private @copy.body(%args: !llvm.ptr, %batch: i64, %begin: i64, %end: i64) {
     return
   }
-  exec.function turn @forward() inputs [64] {
+  exec.function turn @forward() inputs <ids = 64> {
     %x = exec.buffer slot at 64 : memref<?x4x8xf32>
     %y = exec.port activation_out : memref<?x4x8xf32>
     exec.dispatch @copy(%x, %y) : (memref<?x4x8xf32>, memref<?x4x8xf32>) -> ()

@@ -119,7 +119,7 @@ cluster.node @n devices [1000000000000000000 x @a]
 // -----
 
 cluster.device_type @a target "host" memory 1 precision f32
-// expected-error @below {{node @n has 65537 devices; more than 65536 are refused}}
+// expected-error @below {{node @n has 65537 devices, expected at most 65536}}
 cluster.node @n devices [65536 x @a, @a]
 
 // -----
@@ -143,7 +143,7 @@ cluster.node @n12 devices [65536 x @a]
 cluster.node @n13 devices [65536 x @a]
 cluster.node @n14 devices [65536 x @a]
 cluster.node @n15 devices [65536 x @a]
-// expected-error @below {{with node @n16 there are more than 1048576 devices, which is refused}}
+// expected-error @below {{node @n16 exceeds the limit of 1048576 devices}}
 cluster.node @n16 devices [@a]
 
 // -----
@@ -424,7 +424,7 @@ cluster.profile @b stage 0 micro_batches [1, 2] seconds [0.1, 0.2]
 // -----
 
 cluster.device_type @a target "cuda:sm_70" memory 1 precision f16
-// expected-error @below {{is of bf16, which 'cuda:sm_70' does not have}}
+// expected-error @below {{has precision bf16, which 'cuda:sm_70' does not support}}
 cluster.profile @a stage 0 micro_batches [1, 2] seconds [0.1, 0.2] precision bf16
 
 // -----

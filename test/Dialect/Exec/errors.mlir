@@ -1,13 +1,13 @@
 // RUN: poplar-opt %s --split-input-file --verify-diagnostics
 
-// expected-error @below {{'diagonals' is no kind of kernel}}
+// expected-error @below {{'diagonals' is an unknown kind of kernel}}
 exec.kernel @kernel(%x: tensor<?x4xf32>) diagonals 4 {
   exec.yield
 }
 
 // -----
 
-// expected-error @below {{'exec.kernel' op takes or gives 'f32', which is no tensor}}
+// expected-error @below {{'exec.kernel' op takes or returns 'f32', expected a tensor}}
 exec.kernel @kernel(%x: f32) rows 4 {
   exec.yield
 }
@@ -35,7 +35,7 @@ exec.kernel @kernel(%x: tensor<?x4xf32>, %y: tensor<?x8xf32>) -> tensor<?x4xf32>
 
 // -----
 
-// expected-error @below {{has to yield values of its results' types}}
+// expected-error @below {{must yield values of its result types}}
 exec.kernel @kernel(%x: tensor<?x4xf32>) -> tensor<?x8xf32> rows 4 {
   exec.yield %x : tensor<?x4xf32>
 }
@@ -43,7 +43,7 @@ exec.kernel @kernel(%x: tensor<?x4xf32>) -> tensor<?x8xf32> rows 4 {
 // -----
 
 func.func @call(%x: tensor<?x4xf32>) {
-  // expected-error @below {{there is no kernel @kernel}}
+  // expected-error @below {{names @kernel, which is not an exec.kernel}}
   exec.dispatch @kernel(%x) : (tensor<?x4xf32>) -> ()
   return
 }
@@ -72,15 +72,15 @@ exec.function unit @unit(%x: memref<?x4xf32>) scratch 0 {
 
 // -----
 
-// expected-error @below {{is a unit and has to say how much scratch it takes}}
+// expected-error @below {{is a unit without `scratch`: give the bytes that it takes}}
 exec.function unit @unit() {
   exec.return
 }
 
 // -----
 
-// expected-error @below {{takes no arguments: it has to list the places of its inputs}}
-exec.function step @step() {
+// expected-error @below {{takes arguments, but is not a unit: list the offsets of its inputs in `inputs`}}
+exec.function step @step(%x: memref<?x4xf32>) {
   exec.return
 }
 
@@ -89,7 +89,7 @@ exec.function step @step() {
 exec.function unit @unit() scratch 128 {
   exec.return
 }
-exec.function step @step() inputs [0] {
+exec.function step @step() inputs <ids = 0> {
   %s = exec.buffer batch at 0 : memref<?x64xi8>
   // expected-error @below {{gives 64 bytes of scratch, but @unit needs 128 per sample}}
   exec.call @unit() scratch %s : (memref<?x64xi8>)
@@ -98,15 +98,15 @@ exec.function step @step() inputs [0] {
 
 // -----
 
-exec.function step @step() inputs [0] {
-  // expected-error @below {{begins at 32, no multiple of 64}}
+exec.function step @step() inputs <ids = 0> {
+  // expected-error @below {{begins at 32, expected a multiple of 64}}
   %s = exec.buffer batch at 32 : memref<?x64xi8>
   exec.return
 }
 
 // -----
 
-exec.function step @step() inputs [0] {
+exec.function step @step() inputs <ids = 0> {
   // expected-error @below {{has no batch dimension, so it cannot lie in the region batch}}
   %s = exec.buffer batch at 0 : memref<64xi8>
   exec.return
@@ -114,18 +114,18 @@ exec.function step @step() inputs [0] {
 
 // -----
 
-exec.function step @step() inputs [0] {
+exec.function step @step() inputs <ids = 0> {
   %s = exec.buffer fixed at 0 : memref<64xf32>
-  // expected-error @below {{ends what is no buffer with a lifetime}}
+  // expected-error @below {{ends a value that is not a buffer with a lifetime}}
   exec.end %s : memref<64xf32>
   exec.return
 }
 
 // -----
 
-exec.function step @step() inputs [0] {
+exec.function step @step() inputs <ids = 0> {
   %s = exec.buffer fixed at 0 : memref<64xf32>
-  // expected-error @below {{which is no part of 'memref<64xf32>'}}
+  // expected-error @below {{which does not lie in 'memref<64xf32>'}}
   %v = exec.view %s at 32 : memref<64xf32> to memref<8x8xf32>
   exec.return
 }
@@ -133,7 +133,7 @@ exec.function step @step() inputs [0] {
 // -----
 
 exec.function unit @unit(%x: memref<?x4x8xf32>, %w: memref<8x16xf32>) scratch 0 {
-  // expected-error @below {{has operands of shapes that do not fit}}
+  // expected-error @below {{has operands of shapes that do not match}}
   exec.product %x, %w into %x : (memref<?x4x8xf32>, memref<8x16xf32>, memref<?x4x8xf32>)
   exec.return
 }
@@ -141,7 +141,7 @@ exec.function unit @unit(%x: memref<?x4x8xf32>, %w: memref<8x16xf32>) scratch 0 
 // -----
 
 exec.function unit @unit(%x: memref<?x4x8xf32>, %w: memref<8x8xf32>) scratch 0 {
-  // expected-error @below {{with the epilogue gelu_aux takes aux}}
+  // expected-error @below {{has the epilogue gelu_aux, which takes aux}}
   exec.product %x, %w into %x epilogue gelu_aux : (memref<?x4x8xf32>, memref<8x8xf32>, memref<?x4x8xf32>)
   exec.return
 }
@@ -158,7 +158,7 @@ exec.function unit @unit(%x: memref<?x4x512xf32>, %lse: memref<?x1x4xf32>) scrat
 
 nn.parameter @w : tensor<8x8xf32> ones
 zero.bucket @a [@w]
-exec.function step @step() inputs [0] {
+exec.function step @step() inputs <ids = 0> {
   %b = exec.buffer fixed at 0 : memref<32xf32>
   // expected-error @below {{works on 'memref<32xf32>', but @a has 64 elements}}
   %t = exec.start all_gather @a wire f32 %b : memref<32xf32>
@@ -168,7 +168,7 @@ exec.function step @step() inputs [0] {
 
 // -----
 
-// expected-error @below {{there is no bucket @a}}
+// expected-error @below {{names @a, which is not a zero.bucket}}
 exec.copies @a f32
 
 // -----
@@ -182,9 +182,9 @@ exec.copies @a bf16
 
 nn.parameter @q : tensor<8x8x!nn.quantized<nf4>> ones frozen
 zero.bucket @a [@q] frozen quantized
-exec.function step @step() inputs [0] {
+exec.function step @step() inputs <ids = 0> {
   %b = exec.buffer fixed at 0 : memref<64xui8>
-  // expected-error @below {{takes 'memref<8x8x!nn.quantized<nf4>>' at 64, which is no part of 'memref<64xui8>'}}
+  // expected-error @below {{takes 'memref<8x8x!nn.quantized<nf4>>' at 64, which does not lie in 'memref<64xui8>'}}
   %w = exec.view %b at 64 : memref<64xui8> to memref<8x8x!nn.quantized<nf4>>
   exec.return
 }
@@ -196,7 +196,7 @@ exec.arena fixed 256 per_sample 128 live 128 transient 128 bytes 256 live 256 sc
 
 // -----
 
-exec.function step @step() inputs [0] {
+exec.function step @step() inputs <ids = 0> {
   // expected-error @below {{is of type 'memref<8xindex>', whose elements have no size in memory}}
   %b = exec.buffer fixed at 0 : memref<8xindex>
   exec.return
@@ -204,14 +204,14 @@ exec.function step @step() inputs [0] {
 
 // -----
 
-// expected-error @below {{takes or gives 'tensor<?x4xindex>', whose elements have no size in memory}}
+// expected-error @below {{takes or returns 'tensor<?x4xindex>', whose elements have no size in memory}}
 exec.kernel @kernel(%x: tensor<?x4xindex>) rows 4 {
   exec.yield
 }
 
 // -----
 
-// expected-error @below {{takes or gives 'tensor<?x9223372036854775807xf32>', of more than 2^40 bytes a sample}}
+// expected-error @below {{takes or returns 'tensor<?x9223372036854775807xf32>', of more than 2^40 bytes a sample}}
 exec.kernel @kernel(%x: tensor<?x9223372036854775807xf32>) rows 4 {
   exec.yield
 }

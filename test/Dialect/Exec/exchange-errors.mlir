@@ -1,7 +1,7 @@
 // RUN: poplar-opt %s --split-input-file --verify-diagnostics
 
 exec.function unit @f(%x: memref<?x8x16xf32>) scratch 0 {
-  // expected-error @below {{'exec.rows' op takes 'memref<?x4x16xf32>' from token 6, which are no tokens of 'memref<?x8x16xf32>'}}
+  // expected-error @below {{'exec.rows' op takes 'memref<?x4x16xf32>' from token 6, which does not lie in 'memref<?x8x16xf32>'}}
   %r = exec.rows %x from 6 : memref<?x8x16xf32> to memref<?x4x16xf32>
   exec.return
 }
@@ -9,7 +9,7 @@ exec.function unit @f(%x: memref<?x8x16xf32>) scratch 0 {
 // -----
 
 exec.function unit @f(%x: memref<?x4x16xf32>, %y: memref<?x8x16xf32>) scratch 0 {
-  // expected-error @below {{has bounds [0, 5, 4] that divide nothing}}
+  // expected-error @below {{has bounds [0, 5, 4], expected ascending bounds from 0, one more than ranks}}
   %t = exec.start_exchange gather_tokens bounds [0, 5, 4] position 0 %x into %y : (memref<?x4x16xf32>, memref<?x8x16xf32>)
   exec.return
 }
@@ -33,7 +33,7 @@ exec.function unit @f(%x: memref<?x4x16xf32>, %y: memref<?x8x16xf32>) scratch 0 
 // -----
 
 exec.function unit @f(%x: memref<?x4x16xf32>, %y: memref<?x8x16xf32>) scratch 0 {
-  // expected-error @below {{which has not the 9 tokens that are divided}}
+  // expected-error @below {{expected the 9 tokens that are divided}}
   %t = exec.start_exchange gather_tokens bounds [0, 4, 9] position 0 %x into %y : (memref<?x4x16xf32>, memref<?x8x16xf32>)
   exec.return
 }
@@ -41,7 +41,7 @@ exec.function unit @f(%x: memref<?x4x16xf32>, %y: memref<?x8x16xf32>) scratch 0 
 // -----
 
 exec.function unit @f(%x: memref<?x4x16xf32>, %y: memref<?x8x16xf32>) scratch 0 {
-  // expected-error @below {{is piece 2 of 2; a round has up to 8, all rounds together have one}}
+  // expected-error @below {{is piece 2 of 2, expected at most 8 pieces in a round, and one in all rounds together}}
   %t = exec.start_exchange gather_tokens bounds [0, 4, 8] position 0 round 1 piece 2 of 2 %x into %y : (memref<?x4x16xf32>, memref<?x8x16xf32>)
   exec.return
 }
@@ -49,7 +49,7 @@ exec.function unit @f(%x: memref<?x4x16xf32>, %y: memref<?x8x16xf32>) scratch 0 
 // -----
 
 exec.function unit @f(%x: memref<?x4x16xf32>, %y: memref<?x8x16xf32>) scratch 0 {
-  // expected-error @below {{is piece 0 of 2; a round has up to 8, all rounds together have one}}
+  // expected-error @below {{is piece 0 of 2, expected at most 8 pieces in a round, and one in all rounds together}}
   %t = exec.start_exchange gather_tokens bounds [0, 4, 8] position 0 piece 0 of 2 %x into %y : (memref<?x4x16xf32>, memref<?x8x16xf32>)
   exec.return
 }
@@ -57,7 +57,7 @@ exec.function unit @f(%x: memref<?x4x16xf32>, %y: memref<?x8x16xf32>) scratch 0 
 // -----
 
 exec.function unit @f(%x: memref<?x4x16xf32>, %y: memref<?x8x16xf32>) scratch 0 {
-  // expected-error @below {{is chained, as only all rounds that gather tokens are}}
+  // expected-error @below {{is chained, but only a complete gather_tokens can be}}
   %t = exec.start_exchange gather_tokens bounds [0, 4, 8] position 1 round 1 chained %x into %y : (memref<?x4x16xf32>, memref<?x8x16xf32>)
   exec.wait_exchange %t
   exec.return

@@ -50,7 +50,7 @@ exec.function unit @unit(%x: memref<?x4x8xf32>, %w: memref<8x8xf32>, %y: memref<
   exec.return
 }
 
-// CHECK: exec.function step @step() inputs [0, 128] result 256 : memref<?x4x8xf32> {
+// CHECK: exec.function step @step() inputs <ids = 0, targets = 128> result 256 : memref<?x4x8xf32> {
 // CHECK: exec.call @unit(%{{.+}}, %{{.+}}, %{{.+}}) scratch %{{.+}} : (memref<?x4x8xf32>, memref<8x8xf32>, memref<?x4x8xf32>, memref<?x128xi8>)
 // CHECK: exec.zero %[[B:.+]] : memref<64xf32>
 // CHECK-NEXT: exec.view %[[B]] at 32 : memref<64xf32> to memref<4x8xf32>
@@ -60,7 +60,7 @@ exec.function unit @unit(%x: memref<?x4x8xf32>, %w: memref<8x8xf32>, %y: memref<
 // CHECK-NEXT: exec.norm
 // CHECK-NEXT: exec.norm unscale
 // CHECK-NEXT: exec.adamw @a
-exec.function step @step() inputs [0, 128] result 256 : memref<?x4x8xf32> {
+exec.function step @step() inputs <ids = 0, targets = 128> result 256 : memref<?x4x8xf32> {
   %x = exec.buffer batch at 0 : memref<?x4x8xf32>
   %w = exec.buffer fixed at 0 : memref<8x8xf32>
   %y = exec.buffer batch at 256 : memref<?x4x8xf32>
@@ -78,14 +78,14 @@ exec.function step @step() inputs [0, 128] result 256 : memref<?x4x8xf32> {
   exec.return
 }
 
-// CHECK: exec.function turn @turn() inputs [0] {
+// CHECK: exec.function turn @turn() inputs <ids = 0> {
 // CHECK: exec.port gradient_in : memref<?x4x8xf32>
 // CHECK: exec.attention %{{.+}}, %{{.+}}, %{{.+}} keys %{{.+}} into %{{.+}}, %{{.+}} causal heads 2 kv_heads 2 scale 5.000000e-01 window 3 dropout 1.000000e-01 op_id 7 :
 // CHECK: exec.attention_grad %{{.+}}, %{{.+}}, %{{.+}}, %{{.+}} into %{{.+}} heads 2 kv_heads 2 scale 5.000000e-01 :
 // CHECK: exec.embedding_grad %{{.+}}, %{{.+}} into %{{.+}} padding_idx 0 :
 // CHECK: exec.send gradient
 // CHECK: exec.receive activation
-exec.function turn @turn() inputs [0] {
+exec.function turn @turn() inputs <ids = 0> {
   %ids = exec.buffer slot at 0 : memref<?x4xi32>
   %g = exec.port gradient_in : memref<?x4x8xf32>
   %keys = exec.buffer slot at 64 : memref<?x2xi32>
@@ -101,3 +101,17 @@ exec.function turn @turn() inputs [0] {
   exec.receive activation
   exec.return
 }
+
+// CHECK: exec.entry evaluate @step
+// CHECK: exec.entry forward @turn
+// CHECK: exec.entry forward @turn chunk 1
+exec.entry evaluate @step
+exec.entry forward @turn chunk 0
+exec.entry forward @turn chunk 1
+
+// CHECK: exec.gpu_kernel "sum" block [128, 1, 1] pointers 3 parts_per_block 8 bytes 128 per_sample 4000 flops_per_sample 0
+// CHECK: exec.gpu_kernel "scale" block [256, 1, 1] pointers 3 parts_per_block 256 calls "poplar_gpu_scale" bytes 0 per_sample 8 flops_per_sample 0
+// CHECK: exec.gpu_kernel "route" block [32, 8, 1] pointers 3 parts_per_block 8 calls "poplar_gpu_route" with <"PoplarRoute", {normalized = 1 : i32, num_experts = 8 : i64, seq_len = 4 : i64, top_k = 2 : i64, type = 0 : i32}> bytes 0 per_sample 8 flops_per_sample 0
+exec.gpu_kernel "sum" block [128, 1, 1] pointers 3 parts_per_block 8 bytes 128 per_sample 4000 flops_per_sample 0
+exec.gpu_kernel "scale" block [256, 1, 1] pointers 3 parts_per_block 256 calls "poplar_gpu_scale" bytes 0 per_sample 8 flops_per_sample 0
+exec.gpu_kernel "route" block [32, 8, 1] pointers 3 parts_per_block 8 calls "poplar_gpu_route" with <"PoplarRoute", {normalized = 1 : i32, num_experts = 8 : i64, seq_len = 4 : i64, top_k = 2 : i64, type = 0 : i32}> bytes 0 per_sample 8 flops_per_sample 0

@@ -2,7 +2,7 @@
 
 // The nn.model dictionary agrees with the program, wherever one can be looked at.
 
-// expected-error @below {{nn.model is a dictionary, on a module}}
+// expected-error @below {{nn.model must be a dictionary on a module}}
 module attributes {nn.model = 1 : i64} {}
 
 // -----
@@ -151,17 +151,17 @@ module attributes {nn.model = {objective = "masked"}} {
 
 // -----
 
-// expected-error @below {{"nn.units" is no attribute of an operation}}
+// expected-error @below {{"nn.units" is not an attribute of an operation}}
 func.func private @layer() attributes {nn.units}
 
 // -----
 
-// expected-error @below {{nn.unit is a word, on a function}}
+// expected-error @below {{nn.unit must be a unit attribute on a function}}
 func.func private @layer() attributes {nn.unit = 1 : i64}
 
 // -----
 
-// expected-error @below {{"nn.params" is no word for an argument}}
+// expected-error @below {{"nn.params" is not an argument attribute}}
 func.func private @layer(tensor<4xf32> {nn.params})
 
 // -----

@@ -1,7 +1,7 @@
 // RUN: poplar-opt %s --split-input-file --verify-diagnostics
 
 func.func @f(%x: tensor<?x2x4xf32>) {
-  // expected-error @below {{has 1 results to collect of 2 ranks; it gathers tokens into one, or scatters them to one for each rank}}
+  // expected-error @below {{has 1 results to collect among 2 ranks, expected one to gather_tokens, or one for each rank to scatter_tokens}}
   %0 = zero.start_exchange collect %x bounds [0, 2, 8] position 0 : tensor<?x2x4xf32> -> tensor<?x8x4xf32>
   return
 }
@@ -26,7 +26,7 @@ func.func @f(%x: tensor<?x2x4xf32>) {
 
 func.func @f(%x: tensor<?x2x4xf32>, %y: tensor<?x2x4xf32>) {
   %0 = zero.start_exchange gather_tokens %x bounds [0, 2, 8] position 0 : tensor<?x2x4xf32> -> tensor<?x8x4xf32>
-  // expected-error @below {{takes all results of one zero.start_exchange, and its value}}
+  // expected-error @below {{must take all results of one zero.start_exchange and its value}}
   %1 = zero.wait_exchange %0 of %y : tensor<?x8x4xf32> of tensor<?x2x4xf32> -> tensor<?x8x4xf32>
   return
 }
@@ -42,7 +42,7 @@ func.func @f(%x: tensor<?x2x4xf32>, %y: tensor<?x3x4xf32>) {
 // -----
 
 func.func @f(%x: tensor<?x2x4xf32>) {
-  // expected-error @below {{has 9 pieces; there are 1 to 8}}
+  // expected-error @below {{has 9 pieces, expected 1 to 8}}
   %0 = zero.start_exchange gather_tokens %x bounds [0, 2, 8] position 0 pieces 9 : tensor<?x2x4xf32> -> tensor<?x8x4xf32>
   return
 }

@@ -9,7 +9,7 @@
 
 // -----
 
-// expected-error @below {{holds something else than zero.rank}}
+// expected-error @below {{holds an op other than zero.rank}}
 zero.plan stage 0 global_batch 1 policy "exact" {
   zero.rank @a node "n" micro_batch 1 steps 1 last 1
   zero.norm
@@ -130,7 +130,7 @@ zero.bucket @bucket [@w, @w]
 // -----
 
 nn.parameter @w : tensor<5x3xf32> ones
-// expected-error @below {{has bounds of no rank}}
+// expected-error @below {{has no bounds, expected one more than ranks}}
 zero.bucket @bucket [@w] bounds [0]
 
 // -----
@@ -313,7 +313,7 @@ func.func @f() {
 nn.parameter @w : tensor<5x3xf32> ones
 zero.bucket @bucket [@w]
 func.func @f(%g: tensor<5x3xf32>) {
-  // expected-error @below {{takes gradients only to reduce_scatter them}}
+  // expected-error @below {{takes gradients, but only a reduce_scatter does}}
   %t = zero.start all_reduce @bucket wire f32 (%g : tensor<5x3xf32>)
   zero.wait %t
   return
@@ -335,7 +335,7 @@ func.func @f() {
 nn.parameter @w : tensor<5x3xf32> ones
 zero.bucket @bucket [@w]
 func.func @f() {
-  // expected-error @below {{gathers nothing into transient memory}}
+  // expected-error @below {{is transient, but only an all_gather can be}}
   %t = zero.start all_reduce @bucket wire f32 transient
   zero.wait %t
   return
@@ -346,7 +346,7 @@ func.func @f() {
 nn.parameter @w : tensor<5x3xf32> ones
 zero.bucket @bucket [@w]
 func.func @never() {
-  // expected-error @below {{has to be waited for once, by zero.wait}}
+  // expected-error @below {{needs exactly one zero.wait}}
   %t = zero.start all_reduce @bucket wire f32
   return
 }
@@ -356,7 +356,7 @@ func.func @never() {
 nn.parameter @w : tensor<5x3xf32> ones
 zero.bucket @bucket [@w]
 func.func @twice() {
-  // expected-error @below {{has to be waited for once, by zero.wait}}
+  // expected-error @below {{needs exactly one zero.wait}}
   %t = zero.start all_reduce @bucket wire f32
   zero.wait %t
   zero.wait %t
@@ -369,7 +369,7 @@ nn.parameter @w : tensor<5x3xf32> ones
 zero.bucket @bucket [@w]
 func.func private @g(!zero.token)
 func.func @elsewhere() {
-  // expected-error @below {{has to be waited for once, by zero.wait}}
+  // expected-error @below {{needs exactly one zero.wait}}
   %t = zero.start all_reduce @bucket wire f32
   call @g(%t) : (!zero.token) -> ()
   return
@@ -378,7 +378,7 @@ func.func @elsewhere() {
 // -----
 
 func.func @f(%t: !zero.token) {
-  // expected-error @below {{waits for no zero.start}}
+  // expected-error @below {{waits for a token that no zero.start made}}
   zero.wait %t
   return
 }
@@ -391,7 +391,7 @@ func.func @f(%condition: i1) {
   // expected-note @below {{started here}}
   %t = zero.start all_reduce @bucket wire f32
   scf.if %condition {
-    // expected-error @below {{has to be in the block of its zero.start}}
+    // expected-error @below {{must be in the block of its zero.start}}
     zero.wait %t
   }
   return
@@ -404,7 +404,7 @@ zero.bucket @bucket [@w]
 func.func @f() {
   // expected-note @below {{started here}}
   %t = zero.start all_gather @bucket wire f32 transient
-  // expected-error @below {{has to give the values of a transient all_gather}}
+  // expected-error @below {{must return the values of a transient all_gather}}
   zero.wait %t
   return
 }
@@ -416,7 +416,7 @@ zero.bucket @bucket [@w]
 func.func @f() {
   // expected-note @below {{started here}}
   %t = zero.start all_gather @bucket wire f32
-  // expected-error @below {{gives values of a collective that gathers none}}
+  // expected-error @below {{returns values, but its collective gathers none}}
   %0 = zero.wait %t : tensor<5x3xf32>
   return
 }
@@ -791,7 +791,7 @@ zero.bucket @b [@w] groups [0] positions [0, 1]
 // -----
 
 func.func @tokens(%x: tensor<?x3x4xf32>) {
-  // expected-error @below {{has bounds [0, 3, 3], expected rising ones from 0 on, one more than ranks}}
+  // expected-error @below {{has bounds [0, 3, 3], expected ascending bounds from 0, one more than ranks}}
   %0 = zero.gather_tokens %x bounds [0, 3, 3] position 0 : tensor<?x3x4xf32> -> tensor<?x3x4xf32>
   return
 }
@@ -939,7 +939,7 @@ zero.plan stage 0 global_batch 1 policy "p" {
 
 // What is written is read, or refused.
 
-// expected-error @below {{has an attribute 'simulated_second', which means nothing}}
+// expected-error @below {{has the unknown attribute 'simulated_second'}}
 zero.plan stage 0 global_batch 1 policy "p" attributes {simulated_second = 1.0 : f64} {
   zero.rank @t node "n" micro_batch 1 steps 1 last 1
 }
@@ -961,14 +961,14 @@ zero.plan stage 0 global_batch 1 policy "p" attributes {predicted_seconds = 1 : 
 // -----
 
 zero.plan stage 0 global_batch 1 policy "p" {
-  // expected-error @below {{has an attribute 'priority', which means nothing}}
+  // expected-error @below {{has the unknown attribute 'priority'}}
   zero.rank @t node "n" micro_batch 1 steps 1 last 1 {priority = 1 : i64}
 }
 
 // -----
 
 zero.plan stage 0 global_batch 4 policy "p" schedule "gpipe" {
-  // expected-error @below {{has an attribute 'bounds', which means nothing}}
+  // expected-error @below {{has the unknown attribute 'bounds'}}
   zero.group units [0, 2] stage 0 {bounds = 1 : i64}
   zero.group units [2, 4] stage 0
   zero.rank @t node "n" micro_batch 2 steps 2 last 2
@@ -978,7 +978,7 @@ zero.plan stage 0 global_batch 4 policy "p" schedule "gpipe" {
 // -----
 
 nn.parameter @w : tensor<64xf32> ones
-// expected-error @below {{has an attribute 'wire', which means nothing}}
+// expected-error @below {{has the unknown attribute 'wire'}}
 zero.bucket @b [@w] {wire = f32}
 
 // -----
@@ -1050,7 +1050,7 @@ module attributes {nn.model = {int8_states = true}} {
 // -----
 
 nn.parameter @f : tensor<64xf32> ones
-// expected-error @below {{is quantized and not frozen}}
+// expected-error @below {{is quantized but not frozen}}
 zero.bucket @b [@f] quantized
 
 // -----
@@ -1107,27 +1107,27 @@ zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recomput
 
 // expected-note @below {{the first one}}
 zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 1
-// expected-error @below {{is the second of its module}}
+// expected-error @below {{duplicates the zero.program of its module}}
 zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 1
 
 // -----
 
-// expected-error @below {{"zero.turns" is no attribute of an operation}}
+// expected-error @below {{"zero.turns" is not an attribute of an operation}}
 func.func private @forward() attributes {zero.turns = 0 : i64}
 
 // -----
 
-// expected-error @below {{zero.turn is the number of a chunk, on a function}}
+// expected-error @below {{zero.turn must be the number of a chunk on a function}}
 func.func private @forward() attributes {zero.turn}
 
 // -----
 
-// expected-error @below {{zero.residual is the number of a residual}}
+// expected-error @below {{zero.residual must be the number of a residual}}
 func.func private @backward(tensor<?xf32> {zero.residual = -1 : i64})
 
 // -----
 
-// expected-error @below {{"zero.sent" has no meaning here}}
+// expected-error @below {{"zero.sent" is not an attribute of arguments or results}}
 func.func private @forward() -> (tensor<?xf32> {zero.sent})
 
 // -----

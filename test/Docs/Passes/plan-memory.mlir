@@ -25,7 +25,7 @@ func.func @infer(%x: tensor<?x4x8xf32>) -> tensor<?x4x8xf32> {
 // CHECK-NEXT:     exec.end %0 : memref<?x4x8xf32>
 // CHECK-NEXT:     exec.return
 // CHECK-NEXT:   }
-// CHECK:   exec.function step @infer() inputs [0] result 128 : memref<?x4x8xf32> {
+// CHECK:   exec.function step @infer() inputs <ids = 0> result 128 : memref<?x4x8xf32> {
 // CHECK-NEXT:     %0 = exec.buffer batch at 0 : memref<?x4x8xf32>
 // CHECK-NEXT:     %1 = exec.buffer fixed at 0 : memref<8x8xf32>
 // CHECK-NEXT:     %2 = exec.buffer batch at 128 : memref<?x4x8xf32>
@@ -34,3 +34,4 @@ func.func @infer(%x: tensor<?x4x8xf32>) -> tensor<?x4x8xf32> {
 // CHECK-NEXT:     exec.end %3 : memref<?x128xi8>
 // CHECK-NEXT:     exec.return
 // CHECK-NEXT:   }
+// CHECK-NEXT:   exec.entry infer @infer

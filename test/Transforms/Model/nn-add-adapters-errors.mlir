@@ -12,7 +12,7 @@
 // RANK: error: the rank of adapters is 0, expected 1 to 65536
 // ALPHA: error: the alpha of adapters is 0.000000e+00, expected a number above 0
 // DROPOUT: error: the dropout of adapters is 1.000000e+00, expected a number in [0, 1)
-// NONE: error: no modules are named to adapt; name some, or all-linear
+// NONE: error: there are no modules to adapt: name some, or all-linear
 // TWICE: error: has adapters already
 
 module attributes {nn.model = {vocab_size = 16 : i64}} {

@@ -11,7 +11,7 @@ module {
 func.func @infer(%ids: tensor<?x4xi32>) {
   return
 }
-// expected-error @below {{is in the way: @prefill is a function that this pass makes}}
+// expected-error @below {{has the name @prefill of a function that this pass makes: rename it}}
 func.func @prefill() {
   return
 }

@@ -13,7 +13,7 @@ func.func private @unit(%x: tensor<?x4x8xf32>) -> tensor<?x4x8xf32> attributes {
 
 nn.parameter @p : tensor<4xf32> ones
 func.func @train() {
-  // expected-error @below {{must run after a change of precision}}
+  // expected-error @below {{is made by --nn-differentiate: run --nn-convert-precision before it}}
   %0 = nn.get_gradient @p : tensor<4xf32>
   nn.set_gradient @p, %0 : tensor<4xf32>
   return

@@ -31,7 +31,7 @@ func.func private @loss(%x: tensor<?x4x8xf32>, %targets: tensor<?x4xi32>) -> ten
   %0:2 = nn.cross_entropy %x, %targets : (tensor<?x4x8xf32>, tensor<?x4xi32>) -> (tensor<?x4xf32>, tensor<?x4xf32>)
   return %0#0 : tensor<?x4xf32>
 }
-// expected-error @below {{is in the way: @train is a function that this pass makes}}
+// expected-error @below {{has the name @train of a function that this pass makes: rename it}}
 func.func @train() {
   return
 }

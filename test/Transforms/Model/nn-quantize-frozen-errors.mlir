@@ -3,7 +3,7 @@
 // RUN: sed -e 's/ frozen$//' %s | not poplar-opt --nn-quantize-frozen 2>&1 | FileCheck %s --check-prefix=TRAINED
 
 // FORMAT: error: unknown format 'fp4' of frozen weights (known: nf4, nf4_double, int8)
-// LAYOUT: error: 'nn.linear' op has a weight [in, out], and int8 a scale for each row, which has to be an output's: take nf4
+// LAYOUT: error: 'nn.linear' op has a weight [in, out], but int8 needs rows that are outputs, for its scales: use nf4
 // TRAINED: error: has no frozen weights of linear layers to quantise
 
 nn.parameter @w : tensor<8x8xf32> ones frozen

@@ -7,7 +7,7 @@ func.func private @block(%x: tensor<?x4x8xf32>) -> tensor<?x4x8xf32> attributes 
   return %x : tensor<?x4x8xf32>
 }
 func.func @model(%x: tensor<?x4x8xf32>) -> tensor<?x4x8xf16> {
-  // expected-error @below {{passes an activation that no unit has made; between units there may be nothing else}}
+  // expected-error @below {{passes an activation that is not the result of a unit: move all other ops into units}}
   %y = call @block(%x) : (tensor<?x4x8xf32>) -> tensor<?x4x8xf32>
   %z = nn.cast %y : tensor<?x4x8xf32> to tensor<?x4x8xf16>
   return %z : tensor<?x4x8xf16>

@@ -176,5 +176,5 @@ module {
 
 // -----
 
-// expected-error @below {{zero.parts is a list of two parameters or more, on one}}
+// expected-error @below {{zero.parts must be a list of two or more parameters on a parameter}}
 nn.parameter @w : tensor<16xf32> ones {zero.parts = [@a]}

@@ -15,8 +15,7 @@
 #ifndef POPLAR_CONVERSION_GPU_GPUKERNELS_H
 #define POPLAR_CONVERSION_GPU_GPUKERNELS_H
 
-#include "Poplar/Runtime/ABI.h"
-#include "Poplar/Runtime/Experts.h"
+#include "Poplar/Dialect/Exec/ABIStructs.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/StringMap.h"
@@ -38,9 +37,9 @@ struct GPUKernel {
   int32_t pointers;
   int64_t partsPerBlock;
   /// A kernel of the library: the function that it calls, and the descriptor
-  /// that it passes, as words. Empty for a generated kernel.
+  /// that it passes, if any. Empty and null for a generated kernel.
   std::string callee;
-  std::vector<int64_t> descriptor;
+  exec::RecordAttr descriptor;
   GPUKernelCost cost;
 };
 
@@ -80,7 +79,7 @@ public:
   int64_t getNumber(llvm::StringRef name) const { return numbers.at(name); }
   /// The number of a kernel that calls `callee` of the library with
   /// `descriptor`; added unless it is known.
-  int64_t add(llvm::StringRef callee, llvm::ArrayRef<int64_t> descriptor,
+  int64_t add(llvm::StringRef callee, exec::RecordAttr descriptor,
               std::array<int32_t, 3> block, int32_t pointers,
               const GPUKernelCost &cost, int64_t partsPerBlock = 1);
   /// Adds the runtime's own kernels, writes the table into the module and

@@ -19,6 +19,7 @@
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringMap.h"
+#include <array>
 #include <cstring>
 #include <type_traits>
 
@@ -41,19 +42,18 @@ struct ModuleContext {
     return buckets.find(name)->second;
   }
 
-  /// The bytes of an ABI struct, as 64-bit words.
-  template <typename T> static std::vector<int64_t> getWords(const T &value) {
-    static_assert(sizeof(T) % 8 == 0, "ABI structs are made of whole words");
-    std::vector<int64_t> words(sizeof(T) / 8);
-    std::memcpy(words.data(), &value, sizeof(T));
-    return words;
+  /// A descriptor that a kernel of a GPU is specialised for.
+  template <typename T> exec::RecordAttr getDescriptor(const T &value) {
+    return exec::makeRecord(module.getContext(), value);
   }
 
   /// A constant with the words of an ABI struct, so that LLVM folds loads from
   /// it. Equal constants are one.
   template <typename T>
   llvm::StringRef getStruct(llvm::StringRef name, const T &value) {
-    std::vector<int64_t> words = getWords(value);
+    static_assert(sizeof(T) % 8 == 0, "ABI structs are made of whole words");
+    std::array<int64_t, sizeof(T) / 8> words;
+    std::memcpy(words.data(), &value, sizeof(T));
     auto type = mlir::RankedTensorType::get({int64_t(words.size())}, i64);
     auto data =
         mlir::DenseElementsAttr::get(type, llvm::ArrayRef<int64_t>(words));

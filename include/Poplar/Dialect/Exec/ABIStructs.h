@@ -1,4 +1,4 @@
-//===- ABIStructs.h - Fields of the tables in Runtime/ABI.def ---*- C++ -*-===//
+//===- ABIStructs.h - Fields of the structs of the ABI ----------*- C++ -*-===//
 //
 // Part of the Poplar project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,16 +6,17 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Describes the structs of Runtime/ABI.def, so that #exec.record can be
-// verified and translated field by field. Nothing is written twice: names,
-// places and types come from the structs themselves.
+// Describes the tables of Runtime/ABI.def and the descriptors of
+// Descriptors.def, so that #exec.record can be verified and translated field by
+// field. Places and types come from the structs themselves.
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef POPLAR_DIALECT_EXEC_ABISTRUCTS_H
 #define POPLAR_DIALECT_EXEC_ABISTRUCTS_H
 
-#include "Poplar/Runtime/ABI.h"
+#include "Poplar/Dialect/Exec/Exec.h"
+#include "Poplar/Runtime/Experts.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
 #include <cstddef>
@@ -37,6 +38,8 @@ enum class ABIKind {
   Symbol,
   /// Integers inside the struct, `count` of them: a dense array.
   Array,
+  /// A struct inside the struct: a record.
+  Struct,
   /// A pointer to integers: a dense array. An empty one is null.
   Integers,
   /// A pointer to structs: a record, or an array of records. An empty one is
@@ -54,7 +57,7 @@ struct ABIField {
   /// pointer points to.
   size_t width;
   size_t count;
-  /// What Records are of, null in others.
+  /// What a Struct is, or Records are of; null in others.
   const ABIStruct *pointee;
   /// The number of elements of the next field, from which it follows.
   bool isCount;
@@ -71,6 +74,18 @@ struct ABIStruct {
 
 /// Null if there is no such struct.
 const ABIStruct *findABIStruct(llvm::StringRef name);
+
+/// The struct of a descriptor.
+#define POPLAR_DESCRIPTOR(S, FIELDS) const ABIStruct &getABIStruct(const S &);
+#include "Poplar/Dialect/Exec/Descriptors.def"
+
+/// The record of a struct without pointers, which lies at `data`.
+RecordAttr readRecord(mlir::MLIRContext *context, const ABIStruct &type,
+                      const void *data);
+template <typename Descriptor>
+RecordAttr makeRecord(mlir::MLIRContext *context, const Descriptor &value) {
+  return readRecord(context, getABIStruct(value), &value);
+}
 
 } // namespace poplar::exec
 

@@ -48,19 +48,40 @@ class Exec_Op<string mnemonic, list<Trait> traits = []>
 
 def Exec_RecordAttr : AttrDef<ExecDialect, "Record"> {
   let mnemonic = "record";
-  let summary = "A constant of a struct of Runtime/ABI.def";
+  let summary = "A constant of a struct of the ABI";
   let description = [{
     ```mlir
     #exec.record<"PoplarLink", {count = 4 : i64, first = 0 : i64, rank = 1 : i64}>
     ```
-    It has every field of the struct but counts of lists (num_F), which follow
-    from the lists. Integers and floats have the field's width. A string stands
-    for a text, a dense array for integers, a record or an array of records for a
-    pointer to structs, a symbol for a function. `unit` is a null pointer.
+    The struct is a table (Runtime/ABI.def) or a descriptor of kernels
+    (Descriptors.def). The record has every field but counts of lists (num_F),
+    which follow from the lists. Integers and floats have the field's width. A
+    string stands for a text, a dense array for integers, a record for a struct or
+    a pointer to one, an array of records for a pointer to several, a symbol for a
+    function. `unit` is a null pointer.
   }];
   let parameters = (ins "::mlir::StringAttr":$type,
                         "::mlir::DictionaryAttr":$fields);
   let assemblyFormat = "`<` $type `,` $fields `>`";
+  let genVerifyDecl = 1;
+}
+
+def Exec_Place : DefaultValuedParameter<"int64_t", "-1">;
+
+def Exec_InputsAttr : AttrDef<ExecDialect, "Inputs"> {
+  let mnemonic = "inputs";
+  let summary = "Where the inputs of a step or a turn lie";
+  let description = [{
+    ```mlir
+    #exec.inputs<ids = 0, targets = 64, keys = 128, dloss = 192>
+    ```
+    Bytes per sample, of the batch region or of the slot of a turn. An input that
+    the function does not take is missing here, and -1 in C++. `dloss` is the
+    gradient of the loss.
+  }];
+  let parameters = (ins Exec_Place:$ids, Exec_Place:$targets, Exec_Place:$keys,
+                        Exec_Place:$positions, Exec_Place:$dloss);
+  let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
 }
 

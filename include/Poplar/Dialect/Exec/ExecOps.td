@@ -207,13 +207,15 @@ def Exec_GPUKernelOp : Exec_Op<"gpu_kernel", [HasParent<"::mlir::ModuleOp">]> {
     ```mlir
     exec.gpu_kernel "kernel_0_add" block [128, 1, 1] pointers 3
         parts_per_block 8 bytes 128 per_sample 4000 flops_per_sample 0
-    exec.gpu_kernel "poplar_gpu_scale_0" block [256, 1, 1] pointers 3
-        parts_per_block 256 calls "poplar_gpu_scale" with []
+    exec.gpu_kernel "poplar_gpu_route_0" block [32, 8, 1] pointers 3
+        parts_per_block 8 calls "poplar_gpu_route" with <"PoplarRoute", {
+          normalized = 1 : i32, num_experts = 8 : i64, ...}>
         bytes 0 per_sample 8 flops_per_sample 0
     ```
     A PoplarGPUKernel (Runtime/ABI.h). A kernel of the library has the function
-    that it `calls` and the words of the descriptor that it passes. A launch
-    moves `bytes`, and `per_sample` bytes for each sample. `--map-kernels-to-gpu`
+    that it `calls`, and the descriptor that it passes, if any: a struct of
+    Descriptors.def. A launch moves `bytes`, and `per_sample` bytes for each
+    sample. `--map-kernels-to-gpu`
     makes one for each generated kernel; `--lower-program` adds those of the
     library.
   }];
@@ -222,15 +224,16 @@ def Exec_GPUKernelOp : Exec_Op<"gpu_kernel", [HasParent<"::mlir::ModuleOp">]> {
     ConfinedAttr<I64Attr, [IntNonNegative]>:$pointers,
     ConfinedAttr<I64Attr, [IntPositive]>:$parts_per_block,
     OptionalAttr<StrAttr>:$callee,
-    OptionalAttr<DenseI64ArrayAttr>:$descriptor, Exec_Bytes:$bytes,
+    OptionalAttr<Exec_RecordAttr>:$descriptor, Exec_Bytes:$bytes,
     Exec_Bytes:$bytes_per_sample,
     ConfinedAttr<I64Attr, [IntNonNegative]>:$flops_per_sample);
   let assemblyFormat = [{
     $kernel `block` $block `pointers` $pointers
-    `parts_per_block` $parts_per_block (`calls` $callee^ `with` $descriptor)?
-    `bytes` $bytes `per_sample` $bytes_per_sample
+    `parts_per_block` $parts_per_block (`calls` $callee^)?
+    (`with` $descriptor^)? `bytes` $bytes `per_sample` $bytes_per_sample
     `flops_per_sample` $flops_per_sample attr-dict
   }];
+  let hasVerifier = 1;
 }
 
 //===----------------------------------------------------------------------===//
@@ -276,21 +279,20 @@ def Exec_FunctionOp : Exec_Op<"function",
       exec.return
     }
     ```
-    A `step` is called by the runtime for a micro-batch, whose inputs lie at
-    the offsets `inputs` of the batch region; it leaves what it computes at
-    `result`. A `turn` is a step of a pipeline stage, whose inputs lie in the
-    micro-batch's slot.
+    A `step` is called by the runtime for a micro-batch, whose `inputs` lie in
+    the batch region; it leaves what it computes at `result`. A `turn` is a step
+    of a pipeline stage, whose inputs lie in the micro-batch's slot.
     ```mlir
-    exec.function step @evaluate() inputs [0, 64, 128]
+    exec.function step @evaluate() inputs <ids = 0, targets = 64>
         result 512 : memref<?x4xf32> { ... }
     ```
     With `decoding`, it is run by sampling alone, and takes that many new tokens
-    of each sample.
+    of each sample. `exec.entry` says what a step or a turn is for.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name,
     TypeAttrOf<FunctionType>:$function_type, Exec_FunctionKind:$kind,
     OptionalAttr<Exec_Bytes>:$scratch_bytes,
-    OptionalAttr<DenseI64ArrayAttr>:$inputs, OptionalAttr<Exec_Bytes>:$result,
+    OptionalAttr<Exec_InputsAttr>:$inputs, OptionalAttr<Exec_Bytes>:$result,
     OptionalAttr<TypeAttrOf<Exec_Buffer>>:$result_type,
     OptionalAttr<ConfinedAttr<I64Attr, [IntPositive]>>:$decoding,
     OptionalAttr<DictArrayAttr>:$arg_attrs,
@@ -309,6 +311,32 @@ def Exec_FunctionOp : Exec_Op<"function",
       return getFunctionType().getResults();
     }
     mlir::Region *getCallableRegion() { return &getBody(); }
+  }];
+}
+
+def Exec_EntryOp : Exec_Op<"entry", [HasParent<"::mlir::ModuleOp">,
+    DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "The role of a step or a turn";
+  let description = [{
+    ```mlir
+    exec.entry evaluate @evaluate
+    exec.entry backward_last @backward_last.chunk1 chunk 1
+    ```
+    The runtime calls a function by its role. The roles are those of `nn::Entry`
+    but `model`; a module has at most one function of each role and, of turns, of
+    each `chunk`. The verifier compares what the role is given with what the
+    function takes.
+  }];
+  let arguments = (ins StrAttr:$role, FlatSymbolRefAttr:$function,
+    DefaultValuedAttr<Exec_Bytes, "0">:$chunk);
+  let assemblyFormat = [{
+    custom<Role>($role) $function (`chunk` $chunk^)? attr-dict
+  }];
+  let builders = [OpBuilder<(ins "nn::Entry":$role, "FunctionOp":$function,
+    "int64_t":$chunk)>];
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    nn::Entry getEntry() { return *parseWord<nn::Entry>(getRole()); }
   }];
 }
 
