@@ -15,7 +15,6 @@
 #include "data/Batch.h"
 #include "data/Sources.h"
 #include "job/EventFile.h"
-#include "job/Fingerprint.h"
 #include "job/Group.h"
 #include "job/Job.h"
 #include "job/Progress.h"
@@ -38,7 +37,6 @@
 #include <filesystem>
 #include <malloc.h>
 #include <optional>
-#include <unistd.h>
 
 using namespace poplar::runtime;
 
