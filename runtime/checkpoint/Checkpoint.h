@@ -16,7 +16,7 @@
 
 namespace poplar::runtime {
 
-/// What state.json holds: with the tensors, all that a run depends on.
+/// The content of state.json: with the tensors, everything a run depends on.
 struct TrainingState {
   /// What was given, by name.
   using Record = std::map<std::string, std::string>;
@@ -41,7 +41,7 @@ struct TrainingState {
   /// Moments of large parameters are in 8 bits, but for those that were in f32
   /// because ranks that shared units cut their blocks.
   bool Int8States = false;
-  /// Where frozen parameters are from, as an absolute path; empty if they are
+  /// The source of frozen parameters, as an absolute path; empty if they are
   /// random numbers of the seed.
   std::string Base;
 };
@@ -74,14 +74,14 @@ int64_t initializeModel(Executor &Exec, const std::string &Base, int64_t Seed);
 /// Whether a program has frozen parameters, which its checkpoints lack.
 bool hasFrozen(const PoplarProgram &Program);
 
-/// The model as it is after training: of a program with frozen parameters these
-/// are from `Base`, or from where the run had them if that is empty.
+/// Loads the model as it is after training. Frozen parameters come from `Base`,
+/// or from their recorded source if that is empty.
 void loadTrained(Executor &Exec, const std::string &RunOrCheckpoint,
                  const std::string &Base);
 
-/// Where the frozen parameters of a checkpoint are: `Base`, if it is given, or
-/// where they are from, see TrainingState; empty if it does not say. An Error
-/// if there is nothing.
+/// The path of the frozen parameters of a checkpoint: `Base`, if it is given,
+/// or their source (TrainingState); empty if it is not recorded. An Error if
+/// nothing is there.
 std::string findBase(const std::string &Directory, const std::string &Base);
 
 /// The text of state.json. It ends with a digest of what stands before it.

@@ -121,7 +121,8 @@ public:
   int send(int Peer, int Kind, const void *Data, int64_t Bytes);
   int receive(int Peer, int Kind, void *Data, int64_t Bytes);
   void waitMessage(int Number);
-  /// How many of them may be under way at a time: none at first. Collective.
+  /// Sets how many of them may be under way at a time: none at first.
+  /// Collective.
   void reserveMessages(int Count);
   int getMaxMessages() const { return Messages.getCapacity(); }
 
@@ -148,7 +149,7 @@ public:
 
   /// Orderly end; collective.
   void close();
-  /// From any thread: makes what is under way throw.
+  /// Makes operations under way throw. May be called from any thread.
   void interrupt();
 
   /// Declare one after the memory that collectives work on: the memory must not

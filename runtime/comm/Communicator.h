@@ -75,7 +75,7 @@ public:
     return static_cast<int>(Topo.getMembers(Topo.getNode(Rank)).size());
   }
   const Topology &getTopology() const { return Topo; }
-  /// By which ranks are grouped in sums, see above: nodes, or islands.
+  /// The groups of ranks in sums, see above: nodes, or islands.
   virtual const Topology &getSumOrder() const { return Topo; }
   /// Whether the order of sums is the above, on all ranks. A library that adds
   /// in an order of its own still gives all ranks the same bits.
@@ -193,7 +193,7 @@ public:
   /// other threads by an Error with this message.
   virtual void abort(const std::string &Message) = 0;
 
-  /// From any thread: a call under way or made later throws.
+  /// Makes calls under way and later ones throw. May be called from any thread.
   virtual void interrupt() { Interrupted = true; }
   const std::atomic<bool> &isInterrupted() const { return Interrupted; }
 

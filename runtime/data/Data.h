@@ -44,7 +44,7 @@ public:
 
   int64_t size() const override { return Count; }
   void read(int64_t Index, int32_t *Ids, int32_t *Targets) override;
-  /// Where sample `Index` starts in the corpus.
+  /// The position of sample `Index` in the corpus.
   int64_t getPosition(int64_t Index) const;
 
 private:
@@ -69,7 +69,7 @@ public:
                      int32_t *Positions) override;
   bool needsMasking() const override { return false; }
   void addTo(Fingerprint &Print) const { Print.add(File); }
-  /// What was found in the file.
+  /// Statistics of the file's content.
   std::string describe() const;
 
 private:

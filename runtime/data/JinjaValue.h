@@ -94,7 +94,7 @@ public:
   std::string repr() const;
   /// As json.dumps(ensure_ascii=False) has it; `Indent` is -1 for one line.
   std::string toJSON(int Indent = -1, int Depth = 0) const;
-  /// What a loop goes over: elements, keys or characters.
+  /// The items of a loop: elements, keys or characters.
   List iterate() const;
   const char *typeName() const;
 

@@ -42,7 +42,7 @@ std::string poplar::runtime::listTokenFormats() {
   return Text;
 }
 
-/// How much of a file decides what it is.
+/// Bytes of a file that decide its format.
 static constexpr size_t SampleBytes = 1 << 20;
 
 static const char *const Ids = "save token ids with numpy.save as .npy, or as "
@@ -207,7 +207,7 @@ static bool hasNpyHeader(const MappedFile &File) {
   return File.text().substr(0, NpyMagic.size()) == NpyMagic;
 }
 
-/// What follows `Key` in the dictionary that is the header of an array.
+/// The value of `Key` in the dictionary that is the header of an array.
 static std::string_view findEntry(const MappedFile &File,
                                   std::string_view Header, const char *Key) {
   std::string Quoted = std::string("'") + Key + "':";

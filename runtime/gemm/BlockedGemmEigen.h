@@ -27,8 +27,8 @@ namespace poplar::runtime::POPLAR_EIGEN {
 
 using namespace ::Eigen::internal;
 
-/// What products are added to: zeros, the bias or what C holds. C is brought
-/// into a cache, as the kernel would wait for every row of it.
+/// The initial values that products are added to: zeros, the bias or C. C is
+/// brought into a cache, as the kernel would wait for every row of it.
 inline void startTile(const GemmSlice &S, bool IsFirst, int64_t Row,
                       int64_t Height, int64_t Column, int64_t Width) {
   const PoplarGemm &G = *S.Gemm;

@@ -77,7 +77,7 @@ POPLAR_INLINE void multiply(float *c, int64_t cStride, const float *a,
     }
 }
 
-/// What does not depend on the block.
+/// Values that do not depend on the block.
 struct Head {
   const PoplarAttention *desc;
   /// Columns of a tile: the head dimension, and it filled up with zeros.
@@ -153,7 +153,7 @@ POPLAR_INLINE void unpack(const Head &head, const float *tile, void *target,
     }
 }
 
-/// Where the document of a query begins: at 0, unless documents share samples.
+/// The begin of the document of a query: 0, unless documents share samples.
 POPLAR_INLINE int64_t documentStart(const Head &head, int64_t query) {
   return head.desc->documents ? query - head.positions[query] : 0;
 }

@@ -100,7 +100,7 @@ POPLAR_INLINE void multiplyRows(const Rows &x, const Rows &y,
       addElement(y, y.at(slots[r]) + column + c, results[r][c]);
 }
 
-/// What a block of sums reads and where it is added: `Count` rows of
+/// The operands of a block of sums, and where it is added: `Count` rows of
 /// `Vectors` vectors. For each i, vectors are multiplied by one number per row.
 template <int Count, int Vectors, typename Number, typename Vector>
 POPLAR_INLINE void sumProducts(int64_t depth, Floats (&sums)[Count][Vectors],

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What such a product takes is the time to read B once. B is read as it lies,
+// The time of such a product is the time to read B once. B is read as it lies,
 // in several streams of consecutive addresses: rows of it whose sums are wanted
 // where it is transposed, else rows that are added up.
 //

@@ -29,7 +29,7 @@ static int64_t countBuffers(const PoplarPipeline &Stage, const PoplarRank &Rank,
                            IsKept ? InFlight + 1 : POPLAR_MESSAGE_BUFFERS);
 }
 
-/// What a sample takes in a buffer.
+/// Bytes of a sample in a buffer.
 static int64_t getPortBytes(const PoplarChunk &Chunk, int Port) {
   if (Port == POPLAR_SLOT)
     return Chunk.slot_bytes;
@@ -85,7 +85,7 @@ void Pipeline::addRing(Chunk &C, int64_t Number, int Port) {
   R.Rows = 0;
   for (int64_t L = 0; L < R.NumLinks; ++L)
     R.Rows += R.Links[L].count;
-  // Behind the last stage is the next chunk of the first.
+  // The next chunk of the first stage follows the last stage.
   int64_t Receiver = Number;
   if (IsSent && GoesOn && Stage.group + 1 == Stage.num_groups)
     ++Receiver;

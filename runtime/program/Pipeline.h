@@ -25,7 +25,7 @@ namespace poplar::runtime {
 
 class Executor;
 
-/// What goes through a pipeline: micro-batches, numbered from 0.
+/// The micro-batches that go through a pipeline, numbered from 0.
 class MicroBatches {
 public:
   virtual ~MicroBatches() = default;

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Where ranks share units, each has a part of a quantised matrix. Its values
+// Ranks that share units each have a part of a quantised matrix. Its values
 // are those of the whole one, to the bit: the matrix is quantised first, then
 // divided.
 //

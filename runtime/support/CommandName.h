@@ -18,8 +18,8 @@ namespace poplar::runtime {
 /// points to a literal.
 inline const char *CommandName = "train";
 
-/// Where notes go: the standard output, unless that is for the result alone, as
-/// for the text of `sample`. Set where CommandName is set.
+/// The stream for notes: the standard output, unless that is for the result
+/// alone, as for the text of `sample`. Set where CommandName is set.
 inline std::FILE *Notes = stdout;
 
 } // namespace poplar::runtime

@@ -29,7 +29,7 @@ struct Disagreement : Error {
   using Error::Error;
 };
 
-/// What to do with a trained model whose output is not finite.
+/// The remedy for a trained model whose output is not finite.
 inline constexpr const char *DivergedAdvice =
     "its weights are damaged or have diverged; give an earlier checkpoint, "
     "RUN/checkpoint-STEP, or train again with a lower --lr";

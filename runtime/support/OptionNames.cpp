@@ -129,7 +129,7 @@ const std::vector<OtherNames> &poplar::runtime::getOtherNames() {
       {"backend ddp-backend distributed-backend", "comm", "train", ""},
       {"num-threads n-threads omp-num-threads cpu-threads", "threads", "train",
        ""},
-      // What a program is compiled for.
+      // Options that a program is compiled for.
       {"seq-length seq sequence-len sequence-length max-seq-len "
        "max-seq-length max-length cutoff-len block-size context-length "
        "context-size ctx-len ctx n-ctx model-max-length "
@@ -196,7 +196,7 @@ const std::vector<OtherNames> &poplar::runtime::getOtherNames() {
       {"message conversation user ask", "chat", "sample", ""},
       {"text input-text query start", "prompt", "sample", ""},
       {"ckpt ckpt-path run run-dir", "checkpoint", "sample", ""},
-      // What is not an option.
+      // Names that are no options.
       {"report-to wandb-project wandb-run-name logging-dir tensorboard-dir "
        "use-wandb use-tensorboard",
        "", "train",

@@ -33,7 +33,7 @@ template <typename... Ts> uint64_t hashCounters(uint64_t First, Ts... Rest) {
   return H;
 }
 
-/// What a random number is for; the first counter after the seed.
+/// The purpose of a random number; the first counter after the seed.
 enum class Stream : uint64_t {
   Init = 1,
   Shuffle,

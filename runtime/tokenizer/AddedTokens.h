@@ -19,7 +19,7 @@ namespace poplar::runtime {
 
 struct AddedToken {
   std::string Content;
-  /// What it is after normalization, if it is looked for in normalized text.
+  /// The normalized content, if it is searched in normalized text.
   std::string Normalized;
   int32_t Id;
   bool IsWord, StripsLeft, StripsRight, IsNormalized, IsSpecial;

@@ -16,7 +16,7 @@
 
 namespace poplar::runtime {
 
-/// What SentencePiece calls a precompiled map: a trie of Darts, whose values
+/// A precompiled map of SentencePiece: a trie of Darts, whose values
 /// are positions in a block of strings. A grapheme of up to 5 bytes is replaced
 /// by what its shortest known prefix maps to, as `tokenizers` does it; in
 /// others, every character is replaced on its own.

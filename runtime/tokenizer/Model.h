@@ -17,7 +17,7 @@
 
 namespace poplar::runtime {
 
-/// What one thread needs for a model.
+/// Buffers of one thread for a model.
 struct ModelScratch {
   struct Merge {
     uint32_t Rank, Position, Id;

@@ -17,7 +17,7 @@
 
 namespace poplar::runtime {
 
-/// What one thread needs for normalizers.
+/// Buffers of one thread for normalizers.
 struct NormalizerScratch {
   Regex::Scratch Regexes;
   std::vector<Match> Matches;

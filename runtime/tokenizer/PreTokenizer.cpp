@@ -254,7 +254,7 @@ void poplar::runtime::readPreTokenizers(const Description &D,
               [&](const Description &Each) { readPreTokenizers(Each, Out); });
     return;
   }
-  // What follows works on characters that stand for bytes.
+  // Later steps work on characters that stand for bytes.
   if (Out.EndsInBytes)
     Add(new MapBytes);
   Out.EndsInBytes = Type == "ByteLevel";

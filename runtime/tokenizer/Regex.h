@@ -37,7 +37,7 @@ public:
   Regex(Regex &&) noexcept;
   ~Regex();
 
-  /// What one thread needs for matching.
+  /// Buffers of one thread for matching.
   class Scratch {
   public:
     Scratch();

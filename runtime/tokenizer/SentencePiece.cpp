@@ -44,7 +44,7 @@ static bool endsWith(std::string_view Text, std::string_view End) {
 
 namespace {
 
-/// What one thread needs to encode.
+/// Buffers of one thread for encoding.
 struct Scratch {
   /// The best path of Unigram to a position.
   struct Node {

@@ -43,7 +43,7 @@ struct SentencePieceFile {
   /// "▁" stands behind words and not before them.
   bool MarksEnds = false;
   bool AddsMark = true, RemovesSpaces = true, EscapesSpaces = true;
-  /// What the unknown piece is decoded to.
+  /// The text to which the unknown piece is decoded.
   std::string UnknownText = " \xE2\x81\x87 ";
   std::string CharsMap;
   std::string Path;

@@ -30,7 +30,7 @@ public:
   /// Error that names what is not supported.
   static std::unique_ptr<Tokenizer> load(const std::string &Path);
 
-  /// What remembers the pieces that one thread has encoded.
+  /// A cache of the pieces that one thread has encoded.
   class Encoder {
   public:
     virtual ~Encoder() = default;

@@ -59,7 +59,7 @@ std::string_view repair(std::string_view Text, std::string &Storage);
 
 bool isASCII(std::string_view Text);
 
-/// What a code point is to the parts of PyPI's `tokenizers`.
+/// Properties of a code point that the parts of PyPI's `tokenizers` use.
 enum Property : uint8_t {
   Whitespace = 1,
   /// To be removed by BertNormalizer.

@@ -16,8 +16,8 @@ using namespace poplar::runtime;
 
 namespace {
 
-/// What differs between kinds of runs. Learning rates and decays of fine-tuning
-/// are those that users of PEFT, TRL and axolotl start from.
+/// Defaults that differ between kinds of runs. Learning rates and decays of
+/// fine-tuning are those that users of PEFT, TRL and axolotl start from.
 struct KindDefaults {
   const char *Name, *Title;
   double Rate, WeightDecay, ValFraction;

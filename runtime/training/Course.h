@@ -28,7 +28,7 @@
 
 namespace poplar::runtime {
 
-/// What a run trains, and what it begins with.
+/// The kind of a run: which weights it trains, and where they come from.
 enum class RunKind { PreTraining, FineTuning, Adapters };
 
 /// "pre-training", "fine-tuning", "adapters", as a checkpoint has it.
@@ -39,7 +39,8 @@ bool parseRunKind(std::string_view Name, RunKind &Result);
 /// The kind of a run that begins with these options.
 RunKind getRunKind(const ModelInfo &Model, const Options &Given);
 
-/// What a run keeps when it is continued, unless options say otherwise.
+/// Properties that a run keeps when it is continued, unless options change
+/// them.
 struct Beginning {
   RunKind Kind;
   std::string ValSplit;

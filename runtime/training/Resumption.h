@@ -24,7 +24,7 @@ Schedule makeSchedule(const Options &O);
 TrainingState::Record recordOptions(const Options &Decided,
                                     int64_t GlobalBatch);
 
-/// What the files hold that are trained on, for the state of a run.
+/// Descriptions of the training data, for the state of a run.
 TrainingState::Record recordData(const Options &O, const Sources &Data);
 
 /// Lines that say what differs from the run so far, "" if nothing does that

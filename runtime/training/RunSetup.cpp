@@ -8,8 +8,7 @@
 
 #include "training/RunSetup.h"
 #include "checkpoint/Checkpoint.h"
-#include "job/Fingerprint.h"
-#include "job/Group.h"
+#include "program/Collectives.h"
 #include "support/Error.h"
 #include "support/Files.h"
 #include "support/RunDirectory.h"

@@ -23,7 +23,8 @@ class Collectives;
 /// alone, here and below.
 std::string getLatest(const Options &O, Collectives *Group);
 
-/// What a run that is continued began with, as the first rank reads it.
+/// The properties that a continued run began with, as the first rank reads
+/// them.
 Beginning getBeginning(const ModelInfo &Model, const Options &O,
                        Collectives *Group, const std::string &Latest);
 

@@ -15,7 +15,6 @@
 #include "data/Batch.h"
 #include "data/Sources.h"
 #include "job/EventFile.h"
-#include "job/Fingerprint.h"
 #include "job/Group.h"
 #include "job/Job.h"
 #include "job/Progress.h"
@@ -38,7 +37,6 @@
 #include <filesystem>
 #include <malloc.h>
 #include <optional>
-#include <unistd.h>
 
 using namespace poplar::runtime;
 
@@ -110,7 +108,7 @@ private:
       Group->sum(&Value, 1);
     return Value;
   }
-  /// What ranks do together before a step, since one of them has a reason to.
+  /// Actions that all ranks take before a step because one of them asks for it.
   struct Requests {
     bool Stop, Save;
   };
@@ -146,7 +144,7 @@ private:
   std::optional<MetricsFile> Record;
   std::optional<EventFile> Events;
   double Baseline = NotMeasured;
-  /// What a step takes, measured; before the first one a guess.
+  /// The measured seconds of a step; a guess before the first one.
   double StepSeconds = LongPhase;
   /// When the first step of this process began, and how long those before took.
   std::chrono::steady_clock::time_point Start;
@@ -188,7 +186,7 @@ Trainer::Trainer(const PoplarProgram &Program, const Options &Given,
   State.MicroBatch = std::max<int64_t>(MicroBatch, 1);
 }
 
-/// What --resume compares with; the first rank writes it.
+/// Records what --resume compares with; the first rank writes it.
 void Trainer::record() {
   State.Kind = getName(Begun.Kind);
   if (!Leads || O.isDump())
@@ -542,8 +540,8 @@ void Trainer::finish() {
   std::fflush(stdout);
 }
 
-/// What the first rank has sent, and how much of the time it took others to
-/// send it the rank has waited for.
+/// The traffic of the first rank, and how much of its communication time was
+/// hidden.
 static void printCommunication(const comm::CommStatistics &S) {
   int64_t Count = 0, Bytes = 0;
   for (const comm::CommStatistics::PerKind &Kind : S.Kinds) {
