@@ -14,6 +14,7 @@
 #include "Poplar/Dialect/Cluster/Cluster.h"
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Dialect/Zero/PlanFacts.h"
+#include "Poplar/Driver/AutoPlanning.h"
 #include "Poplar/Driver/Files.h"
 #include "Poplar/Driver/HybridPlanning.h"
 #include "Poplar/Driver/ProgramOptions.h"
@@ -119,6 +120,11 @@ static bool isHybrid(const Arguments &args) {
   return args.allocation.policy == "hybrid" || args.allocation.policy == "geo";
 }
 
+/// The policy that plans by all others.
+static bool isAuto(const Arguments &args) {
+  return args.allocation.policy == "auto";
+}
+
 /// Options that a policy has no use for. Empty if there is none.
 static std::string checkOptions(const Arguments &args) {
   if (!args.pipeline.stages.empty() &&
@@ -138,12 +144,18 @@ static std::string checkOptions(const Arguments &args) {
       args.hypothetical)
     return "--allow-lossy with --pipeline compares programs, of which a "
            "hypothetical plan has none; leave out one of both";
-  if (args.chunks > 0 && args.pipeline.stages.empty() &&
-      args.allocation.policy != "hybrid")
+  bool plansHybrid = args.allocation.policy == "hybrid" || isAuto(args);
+  if (args.chunks > 0 && args.pipeline.stages.empty() && !plansHybrid)
     return "--chunks is for --pipeline and --policy hybrid";
-  if (args.tensorDegree > 0 && args.allocation.policy != "hybrid")
+  if (args.tensorDegree > 0 && !plansHybrid)
     return "--tensor-degree is for --policy hybrid; --pipeline has TYPE*N/T";
-  if (!isHybrid(args))
+  if (isAuto(args) && (args.explain || !args.trace.empty()))
+    return "--policy auto compares kinds of plans; leave out --explain and "
+           "--trace, or name the policy that it chooses";
+  if (isAuto(args) && args.hypothetical)
+    return "--policy auto compares programs, of which a hypothetical plan has "
+           "none; leave out --hypothetical, or name a policy";
+  if (!isHybrid(args) && !isAuto(args))
     return args.trace.empty()
                ? ""
                : "--trace is for --policy hybrid and geo; others have poplar "
@@ -179,7 +191,7 @@ static std::string explainIdleOption(const CLI::App &command,
   if (isGiven("--state") && args.allocation.stage == "0")
     return "--zero 0 shards no state; leave out --state";
   if (isGiven("--leave-out") && args.allocation.leaveOut == "auto" &&
-      policy != "exact" && !isHybrid(args))
+      policy != "exact" && !isHybrid(args) && !isAuto(args))
     return (policy.starts_with("batch:") ? std::string("--batch")
                                          : "--policy " + policy.str()) +
            " leaves no devices out; --leave-out auto is for --policy exact";
@@ -274,6 +286,20 @@ static bool printPolicy(Compilation &compilation, const StagedRequest &request,
                      formatJSON(report));
 }
 
+/// The fastest plan of any kind, and what the others take.
+static bool printFastest(Compilation &compilation, const StagedRequest &request,
+                         const Arguments &args) {
+  AutoReport report;
+  if (!planAuto(compilation, request, args.allocation, args.build, report))
+    return false;
+  zero::PlanOp plan = *compilation.getModule().getOps<zero::PlanOp>().begin();
+  Buildability buildability{request.leftOut, ""};
+  return printStages(compilation, args, buildability, Timeline(),
+                     formatPlan(plan) + formatKinds(report) +
+                         format(buildability),
+                     formatAutoJSON(report));
+}
+
 /// With --recompute, all types do that. Profiles that leave it to the type were
 /// made with what it was set to before.
 static void fixRecompute(mlir::ModuleOp module, RecomputePolicy policy) {
@@ -316,7 +342,7 @@ static bool planCluster(Compilation &compilation, Arguments &args) {
     buildability.leftOut = dropUnbuildable(module, compilation.error);
   if (!compilation.error.empty())
     return false;
-  if (isHybrid(args)) {
+  if (isHybrid(args) || isAuto(args)) {
     StagedRequest request;
     request.globalBatch = args.allocation.globalBatch;
     request.bucketBytes = args.build.bucketBytes;
@@ -329,6 +355,8 @@ static bool planCluster(Compilation &compilation, Arguments &args) {
     request.addsPlan = !args.output.empty();
     request.plansColumns = request.hypothetical && !request.addsPlan;
     request.recordsTimeline = !args.trace.empty();
+    if (isAuto(args))
+      return printFastest(compilation, request, args);
     return args.allocation.policy == "geo"
                ? printPolicy(compilation, request, args, planGeo, formatGeoText,
                              formatGeoJSON)
@@ -427,7 +455,8 @@ void addPlanCommand(CLI::App &app, int &status) {
                        "How work is shared: exact, poplar, uniform, whale or "
                        "homogeneous:TYPE; hybrid for pipeline stages on unlike "
                        "devices (docs/hybrid.md); geo for pipelines over slow, "
-                       "unlike links (docs/placement.md)")
+                       "unlike links (docs/placement.md); auto for the fastest "
+                       "of exact, hybrid and geo (default: exact)")
           ->type_name("POLICY")
           ->needs(cluster);
   command

@@ -27,6 +27,10 @@ public:
   /// Parses a file of any of the project's dialects.
   bool load(const std::string &path);
   mlir::ModuleOp getModule() { return *module; }
+  /// Takes a module made from this one.
+  void setModule(mlir::OwningOpRef<mlir::ModuleOp> made) {
+    module = std::move(made);
+  }
 
   /// Runs a pipeline on the module or on one inside it.
   bool run(mlir::ModuleOp target,

@@ -23,7 +23,8 @@ using GetBuffer = llvm::function_ref<Value(Value)>;
 
 /// What all models share; `Derived` has `emit(op, builder, getBuffer)`.
 template <typename Derived, typename Op>
-struct CallModel : exec::RuntimeCallOpInterface::ExternalModel<Derived, Op> {
+struct RuntimeCallModel
+    : exec::RuntimeCallOpInterface::ExternalModel<Derived, Op> {
   OpOperand *getAccumulator(Operation *op, unsigned index) const {
     return Derived::accumulator(cast<Op>(op), index);
   }
@@ -48,7 +49,7 @@ void emitLinear(Op op, OpBuilder &builder, Value x, Value weight, Value bias,
                           roundsToTF32(op, op.getX()));
 }
 
-struct LinearModel : CallModel<LinearModel, nn::LinearOp> {
+struct LinearModel : RuntimeCallModel<LinearModel, nn::LinearOp> {
   static void emit(nn::LinearOp op, OpBuilder &builder, GetBuffer getBuffer) {
     emitLinear(op, builder, getBuffer(op.getX()), getBuffer(op.getWeight()),
                getBuffer(op.getBias()), {}, getBuffer(op.getResult()),
@@ -56,7 +57,7 @@ struct LinearModel : CallModel<LinearModel, nn::LinearOp> {
   }
 };
 
-struct LinearGeluModel : CallModel<LinearGeluModel, nn::LinearGeluOp> {
+struct LinearGeluModel : RuntimeCallModel<LinearGeluModel, nn::LinearGeluOp> {
   static void emit(nn::LinearGeluOp op, OpBuilder &builder,
                    GetBuffer getBuffer) {
     emitLinear(op, builder, getBuffer(op.getX()), getBuffer(op.getWeight()),
@@ -67,7 +68,7 @@ struct LinearGeluModel : CallModel<LinearGeluModel, nn::LinearGeluOp> {
 };
 
 struct LinearGeluGradModel
-    : CallModel<LinearGeluGradModel, nn::LinearGeluGradOp> {
+    : RuntimeCallModel<LinearGeluGradModel, nn::LinearGeluGradOp> {
   static void emit(nn::LinearGeluGradOp op, OpBuilder &builder,
                    GetBuffer getBuffer) {
     emitLinear(op, builder, getBuffer(op.getX()), getBuffer(op.getWeight()), {},
@@ -90,7 +91,7 @@ void emitWeightGradient(Op op, OpBuilder &builder, GetBuffer getBuffer,
 }
 
 struct LinearGradWeightModel
-    : CallModel<LinearGradWeightModel, nn::LinearGradWeightOp> {
+    : RuntimeCallModel<LinearGradWeightModel, nn::LinearGradWeightOp> {
   static OpOperand *accumulator(nn::LinearGradWeightOp op, unsigned) {
     return &op.getAccMutable();
   }
@@ -102,7 +103,7 @@ struct LinearGradWeightModel
 };
 
 struct LinearGradWeightBiasModel
-    : CallModel<LinearGradWeightBiasModel, nn::LinearGradWeightBiasOp> {
+    : RuntimeCallModel<LinearGradWeightBiasModel, nn::LinearGradWeightBiasOp> {
   static OpOperand *accumulator(nn::LinearGradWeightBiasOp op, unsigned index) {
     return index == 0 ? &op.getAccMutable() : &op.getBiasAccMutable();
   }
@@ -113,7 +114,7 @@ struct LinearGradWeightBiasModel
   }
 };
 
-struct AttentionModel : CallModel<AttentionModel, nn::AttentionOp> {
+struct AttentionModel : RuntimeCallModel<AttentionModel, nn::AttentionOp> {
   static void emit(nn::AttentionOp op, OpBuilder &builder,
                    GetBuffer getBuffer) {
     exec::AttentionOp::create(
@@ -126,7 +127,8 @@ struct AttentionModel : CallModel<AttentionModel, nn::AttentionOp> {
   }
 };
 
-struct AttentionGradModel : CallModel<AttentionGradModel, nn::AttentionGradOp> {
+struct AttentionGradModel
+    : RuntimeCallModel<AttentionGradModel, nn::AttentionGradOp> {
   static void emit(nn::AttentionGradOp op, OpBuilder &builder,
                    GetBuffer getBuffer) {
     exec::AttentionGradOp::create(
@@ -141,7 +143,7 @@ struct AttentionGradModel : CallModel<AttentionGradModel, nn::AttentionGradOp> {
 };
 
 struct CachedAttentionModel
-    : CallModel<CachedAttentionModel, nn::CachedAttentionOp> {
+    : RuntimeCallModel<CachedAttentionModel, nn::CachedAttentionOp> {
   static OpOperand *accumulator(nn::CachedAttentionOp op, unsigned index) {
     if (index == 0)
       return nullptr;
@@ -158,7 +160,8 @@ struct CachedAttentionModel
   }
 };
 
-struct EmbeddingGradModel : CallModel<EmbeddingGradModel, nn::EmbeddingGradOp> {
+struct EmbeddingGradModel
+    : RuntimeCallModel<EmbeddingGradModel, nn::EmbeddingGradOp> {
   static OpOperand *accumulator(nn::EmbeddingGradOp op, unsigned) {
     return &op.getAccMutable();
   }
@@ -171,7 +174,7 @@ struct EmbeddingGradModel : CallModel<EmbeddingGradModel, nn::EmbeddingGradOp> {
   }
 };
 
-struct RouteModel : CallModel<RouteModel, nn::RouteOp> {
+struct RouteModel : RuntimeCallModel<RouteModel, nn::RouteOp> {
   static void emit(nn::RouteOp op, OpBuilder &builder, GetBuffer getBuffer) {
     exec::RouteOp::create(builder, op.getLoc(), getBuffer(op.getLogits()),
                           getBuffer(op.getScores()), getBuffer(op.getExperts()),
@@ -179,7 +182,7 @@ struct RouteModel : CallModel<RouteModel, nn::RouteOp> {
   }
 };
 
-struct RouteGradModel : CallModel<RouteGradModel, nn::RouteGradOp> {
+struct RouteGradModel : RuntimeCallModel<RouteGradModel, nn::RouteGradOp> {
   static void emit(nn::RouteGradOp op, OpBuilder &builder,
                    GetBuffer getBuffer) {
     Value experts = getBuffer(op.getExperts()),
@@ -197,7 +200,8 @@ SmallVector<Value> getBuffers(ValueRange values, GetBuffer getBuffer) {
   return llvm::map_to_vector(values, getBuffer);
 }
 
-struct ExpertLinearModel : CallModel<ExpertLinearModel, nn::ExpertLinearOp> {
+struct ExpertLinearModel
+    : RuntimeCallModel<ExpertLinearModel, nn::ExpertLinearOp> {
   static void emit(nn::ExpertLinearOp op, OpBuilder &builder,
                    GetBuffer getBuffer) {
     exec::ExpertProductOp::create(
@@ -208,7 +212,8 @@ struct ExpertLinearModel : CallModel<ExpertLinearModel, nn::ExpertLinearOp> {
 };
 
 struct ExpertLinearGradWeightModel
-    : CallModel<ExpertLinearGradWeightModel, nn::ExpertLinearGradWeightOp> {
+    : RuntimeCallModel<ExpertLinearGradWeightModel,
+                       nn::ExpertLinearGradWeightOp> {
   static OpOperand *accumulator(nn::ExpertLinearGradWeightOp op,
                                 unsigned index) {
     return &op.getAccMutable()[index];
@@ -221,7 +226,8 @@ struct ExpertLinearGradWeightModel
   }
 };
 
-struct GatherTokensModel : CallModel<GatherTokensModel, zero::GatherTokensOp> {
+struct GatherTokensModel
+    : RuntimeCallModel<GatherTokensModel, zero::GatherTokensOp> {
   static void emit(zero::GatherTokensOp op, OpBuilder &builder,
                    GetBuffer getBuffer) {
     exec::ExchangeOp::create(
@@ -230,7 +236,7 @@ struct GatherTokensModel : CallModel<GatherTokensModel, zero::GatherTokensOp> {
   }
 };
 
-struct ExchangeModel : CallModel<ExchangeModel, zero::ExchangeOp> {
+struct ExchangeModel : RuntimeCallModel<ExchangeModel, zero::ExchangeOp> {
   static void emit(zero::ExchangeOp op, OpBuilder &builder,
                    GetBuffer getBuffer) {
     SmallVector<Value> results;
@@ -242,7 +248,7 @@ struct ExchangeModel : CallModel<ExchangeModel, zero::ExchangeOp> {
 };
 
 struct StartExchangeModel
-    : CallModel<StartExchangeModel, zero::StartExchangeOp> {
+    : RuntimeCallModel<StartExchangeModel, zero::StartExchangeOp> {
   static void emit(zero::StartExchangeOp op, OpBuilder &builder,
                    GetBuffer getBuffer) {
     SmallVector<Value> results;
@@ -256,7 +262,8 @@ struct StartExchangeModel
   }
 };
 
-struct WaitExchangeModel : CallModel<WaitExchangeModel, zero::WaitExchangeOp> {
+struct WaitExchangeModel
+    : RuntimeCallModel<WaitExchangeModel, zero::WaitExchangeOp> {
   /// What has arrived stays where it is.
   static OpOperand *accumulator(zero::WaitExchangeOp op, unsigned index) {
     return &op->getOpOperand(index);
