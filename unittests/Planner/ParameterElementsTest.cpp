@@ -85,9 +85,9 @@ TEST(ParameterBytes, EachKindIsShardedFromItsStageOn) {
   for (int stage = 0; stage < 4; ++stage)
     EXPECT_EQ(getStateBytes(half, stage, all, shard), bytes[stage]) << stage;
   // Divided exactly, as in plans over distant devices.
-  all.quantizedBytes = 0;
+  all.quantizedBytes = 80;
   EXPECT_EQ(StateRates::of(half, 2).getBytes(all, 4),
-            (6 * 1024 + 12 * 256 + 200) / 2);
+            (6 * 1024 + 12 * 256 + 200 + 80) / 2);
   EXPECT_EQ(StateRates::of(half, 1).getBytes({512, 512, 0, 0}, 1),
             18 * 512 - saved);
 }

@@ -59,17 +59,23 @@ struct StateRates {
     return {static_cast<double>(format.replicated(1)) / degree,
             static_cast<double>(format.sharded(1)) / degree,
             static_cast<double>(getSavedStateBytes(block)) / block / degree,
-            static_cast<double>(format.parameter) / degree};
+            static_cast<double>(format.parameter) / degree, 1.0 / degree};
   }
   /// The bytes where `ranks` ranks share as in getStateBytes().
   double getBytes(const ParameterElements &elements, int ranks) const {
-    auto trained = static_cast<double>(elements.trained),
-         wide = static_cast<double>(elements.trained - elements.int8States),
-         shard = trained / ranks;
-    return trained * replicated + shard * sharded -
-           std::max(shard - wide, 0.0) * savedStates +
-           static_cast<double>(elements.frozen) * frozen +
-           static_cast<double>(elements.quantizedBytes) * quantized;
+    auto trained = static_cast<double>(elements.trained);
+    double shard = trained / ranks,
+           bytes = trained * replicated + shard * sharded;
+    // This is asked so often that what most models lack is left out.
+    if (elements.int8States > 0) {
+      auto wide = static_cast<double>(elements.trained - elements.int8States);
+      bytes -= std::max(shard - wide, 0.0) * savedStates;
+    }
+    if (elements.frozen > 0)
+      bytes += static_cast<double>(elements.frozen) * frozen;
+    if (elements.quantizedBytes > 0)
+      bytes += static_cast<double>(elements.quantizedBytes) * quantized;
+    return bytes;
   }
 };
 
