@@ -15,18 +15,18 @@
 
 namespace poplar::zero {
 
-/// Facts of the model in a module, and of its buckets and what a step does with
-/// them where they have been formed.
+/// Facts of the model in a module and, where buckets have been formed, of these
+/// and of what a step does with them.
 ModelFacts getModelFacts(mlir::ModuleOp module);
 
 /// Adds a plan to a module that holds its cluster. The only way in which plans
 /// are written.
 PlanOp addPlan(mlir::ModuleOp module, const Plan &plan);
 
-/// What it lets collectives carry.
+/// The formats to which collectives of a plan may round.
 LossyWires getLossyWires(PlanOp op);
 
-/// The plan that was written so, or by hand.
+/// Reads a plan that addPlan or a user has written.
 Plan readPlan(PlanOp op);
 
 } // namespace poplar::zero
