@@ -54,8 +54,8 @@ struct GPUAttention {
     return (desc.seq_len + tile - 1) / tile;
   }
 };
-/// Those on tensor cores where the chip, of compute capability `capability`
-/// (80), and the shapes have them.
+/// Chooses kernels on tensor cores where the chip, of compute capability
+/// `capability` (80), and the shapes allow it.
 GPUAttention chooseGPUAttention(const PoplarAttention &desc, int capability);
 
 /// The kernels of the library for products with experts: what their names end

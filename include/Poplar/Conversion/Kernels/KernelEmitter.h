@@ -53,7 +53,7 @@ protected:
   /// Indices into an operand for the element at `dims`.
   mlir::FailureOr<mlir::SmallVector<mlir::Value>>
   evaluate(mlir::linalg::GenericOp op, mlir::AffineMap map);
-  /// Null for what no indexing map of a kernel has.
+  /// The value of an expression; null if no indexing map of a kernel has it.
   mlir::Value evaluate(mlir::AffineExpr expr);
   /// Clones the body for the element at `dims`; its arguments are in `scalars`.
   mlir::LogicalResult emitBody(mlir::linalg::GenericOp op,

@@ -69,7 +69,7 @@ public:
   /// are split at multiples of `grain`.
   void dispatch(Value kernel, llvm::ArrayRef<Value> arguments, int64_t parts,
                 bool batched, int64_t grain);
-  /// The same of a kernel of the GPU's table.
+  /// Runs a kernel of the GPU's table in the same way.
   void launch(int64_t kernel, llvm::ArrayRef<Value> arguments, int64_t parts,
               bool batched);
   /// An array of pointers, on the stack.

@@ -24,10 +24,10 @@
 
 namespace poplar::cluster {
 
-/// Devices of one node (and of one run `n x @type`) and of all, at most.
+/// Limits on the devices of one node (and of one run `n x @type`) and of all.
 inline constexpr int64_t kMaxDevicesPerNode = 65536;
 inline constexpr int64_t kMaxRanks = int64_t(1) << 20;
-/// Bytes of one device, at most: the sum over all ranks fits 63 bits.
+/// The limit on bytes of one device: the sum over all ranks fits 63 bits.
 inline constexpr int64_t kMaxBytes = int64_t(1) << 42;
 
 /// What the cluster ops of a verified module say, for the planner. Without

@@ -16,7 +16,7 @@
 
 namespace poplar {
 
-/// By which the printers of ops of any dialect find the keyword.
+/// The keyword of a format, for the printers of ops of any dialect.
 inline llvm::StringRef stringifyFormatKeyword(NumberFormat format) {
   return toString(format);
 }

@@ -44,7 +44,7 @@ struct BufferSize {
   int64_t bytes;
   bool perSample;
 };
-/// What no temporary may exceed, so that 64 bits hold offsets and sums of them.
+/// The limit on bytes of a temporary: 64 bits hold offsets and sums of them.
 inline constexpr int64_t kLargestBuffer = int64_t(1) << 40;
 BufferSize getBufferSize(mlir::Type type);
 

@@ -28,10 +28,10 @@ struct ModelField {
   ModelFieldKind kind;
 };
 
-/// All of them, in the order of ModelFields.def.
+/// All fields, in the order of ModelFields.def.
 llvm::ArrayRef<ModelField> listModelFields();
 
-/// Null if there is no such key.
+/// The field of a key; null if there is no such key.
 const ModelField *findModelField(llvm::StringRef key);
 
 /// The value of a field, in C++ and as an attribute.
@@ -67,10 +67,10 @@ public:
   explicit Model(mlir::DictionaryAttr facts) : facts(facts) {}
 
   static Model of(mlir::ModuleOp module);
-  /// Whether there is one.
+  /// Whether the module has a model.
   explicit operator bool() const { return static_cast<bool>(facts); }
   mlir::DictionaryAttr getDictionary() const { return facts; }
-  /// Makes it the model of a module, in place of what the module has.
+  /// Replaces the model of a module by this one.
   void attachTo(mlir::ModuleOp module) const;
 
 #define POPLAR_MODEL_FIELD(KIND, KEY, NAME)                                    \
@@ -101,7 +101,7 @@ private:
     else
       return value.getValue();
   }
-  /// Null removes the key.
+  /// Sets the value of a key; null removes the key.
   void set(llvm::StringRef key, mlir::Attribute value);
   mlir::Attribute makeAttribute(llvm::StringRef value) const;
   mlir::Attribute makeAttribute(int64_t value) const;

@@ -38,23 +38,23 @@ namespace poplar::nn {
 
 // Names of the discardable attributes of the dialect.
 
-/// On a `func.func`: the function is a unit (of sharding, recomputation and
+/// Marks a `func.func` as a unit (of sharding, recomputation and
 /// scheduling).
 inline constexpr llvm::StringLiteral kUnitAttr = "nn.unit";
-/// On a unit's argument: it is a parameter (its callers pass the result of
+/// Marks a unit's argument as a parameter (its callers pass the result of
 /// `nn.get_parameter`).
 inline constexpr llvm::StringLiteral kParameterAttr = "nn.parameter";
-/// On an argument of a unit's backward function: the running f32 gradient of a
-/// parameter. The i-th of these arguments is updated in place by the i-th of
-/// the function's last results.
+/// Marks an argument of a unit's backward function as the running f32 gradient
+/// of a parameter. The i-th of these arguments is updated in place by the i-th
+/// of the function's last results.
 inline constexpr llvm::StringLiteral kGradientAttr = "nn.gradient";
-/// On an argument of a unit: a cache, which is updated in place in the same way
-/// (behind the gradients, of which such a unit has none).
+/// Marks an argument of a unit as a cache. It is updated in place as gradients
+/// are; a unit with caches has no gradients.
 inline constexpr llvm::StringLiteral kCacheAttr = "nn.cache";
-/// On a function of `--nn-add-decoding`, and on units that it calls: how many
-/// new tokens of each sample it takes.
+/// The number of new tokens of each sample that a function of
+/// `--nn-add-decoding`, and the units that it calls, take.
 inline constexpr llvm::StringLiteral kDecodingAttr = "nn.decoding";
-/// On the module: dictionary with what the tools need to know of the model
+/// The dictionary on a module with what the tools need to know of the model
 /// (`architecture`, `vocab_size`, `seq_len`, `objective` = "causal" | "masked",
 /// `config` = the source config.json as a string, ...). The dialect verifies it
 /// against the program: see ModelAttr.cpp for the keys and the rules.

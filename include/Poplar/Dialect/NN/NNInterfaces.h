@@ -55,8 +55,8 @@ public:
   /// of a parameter shares the parameter's.
   mlir::Value accumulator(mlir::Value value) const;
   void setAccumulator(mlir::Value value, mlir::Value gradient);
-  /// False for integer values and for what does not lead to a wanted input;
-  /// such operands' gradients need not be built.
+  /// Whether a gradient of `value` has to be built: not of integers, nor of
+  /// what does not lead to a wanted input.
   bool isNeeded(mlir::Value value) const;
   void setNeeded(mlir::Value value) { needed[value] = true; }
   /// Marks the floating-point results of an op that reads a needed value.
@@ -120,13 +120,13 @@ llvm::LogicalResult buildLinalgVJP(mlir::linalg::GenericOp op,
 /// samples.
 class Decoding {
 public:
-  /// `tokens` at a time, of `length`.
+  /// Decodes `tokens` per call, of a sequence of `length`.
   Decoding(mlir::OpBuilder &builder, int64_t tokens, int64_t length)
       : builder(builder), tokens(tokens), length(length) {}
   virtual ~Decoding() = default;
 
-  /// A type of whole samples, for the new tokens alone. The second dimension
-  /// counts tokens, or heads of them, where the first is the batch.
+  /// The type for the new tokens alone, from that of whole samples. The second
+  /// dimension counts tokens, or heads of them, where the first is the batch.
   mlir::Type convert(mlir::Type type) const;
   mlir::Value lookup(mlir::Value value) const {
     return mapping.lookupOrNull(value);
@@ -135,10 +135,10 @@ public:
   /// Clones an op with the operands and the types of the new tokens.
   mlir::Operation *clone(mlir::Operation *op);
 
-  /// What the function works on in place: caches of `type`, which keep what
-  /// they hold from call to call.
+  /// Adds a cache of `type`, which the function updates in place and which
+  /// keeps its values from call to call.
   virtual mlir::Value addCache(mlir::RankedTensorType type) = 0;
-  /// What has become of a cache.
+  /// Sets the updated value of a cache.
   virtual void setCache(mlir::Value updated) = 0;
 
   mlir::OpBuilder &builder;

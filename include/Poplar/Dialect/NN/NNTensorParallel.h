@@ -126,7 +126,7 @@ public:
   const TensorGroup &group;
 
   Layout getLayout(mlir::Value old) const { return layouts.lookup(old); }
-  /// As it lies.
+  /// The device's value, as it lies.
   mlir::Value get(mlir::Value old) const { return mapping.lookup(old); }
   void set(mlir::Value old, mlir::Value value, Layout layout = {}) {
     mapping.map(old, value);
@@ -142,7 +142,7 @@ public:
   /// hold, and, with a diagnostic, where the unit has used it in another way.
   mlir::Value getParameter(mlir::Value old, const ParameterShare &share);
 
-  /// How all that reads `value` takes divided columns, if it does.
+  /// The split of columns that all readers of `value` take, if there is one.
   std::optional<Ranges> findSplit(mlir::Value value);
 
   /// A clone of `op` on the new values of its operands, whose results lie as
@@ -155,7 +155,7 @@ protected:
   virtual mlir::Value gatherTokens(mlir::Location loc, mlir::Value tokens) = 0;
   virtual mlir::Value scatterTokens(mlir::Location loc,
                                     mlir::Value partial) = 0;
-  /// What holds of the values a unit returns, for findSplit.
+  /// The split that the readers of a unit's result take, for findSplit.
   virtual std::optional<Ranges> findSplitOfResult(unsigned index) = 0;
   /// Changes the argument that stands for a parameter.
   virtual mlir::Value takeParameter(mlir::Value old,

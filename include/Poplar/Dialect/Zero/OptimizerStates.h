@@ -23,8 +23,8 @@ namespace poplar::zero {
 
 /// Whether moments of large parameters are in 8 bits.
 bool hasInt8States(mlir::ModuleOp module);
-/// Whether those of a parameter are: not those of a part that devices hold if
-/// it cuts blocks of the whole.
+/// Whether the moments of a parameter are in 8 bits. Those of a part of one are
+/// not if the part cuts blocks of the whole.
 bool hasInt8States(nn::ParameterOp parameter);
 
 /// Elements of a bucket, from its start on, whose moments are in 8 bits.

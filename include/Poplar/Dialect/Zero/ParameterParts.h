@@ -28,7 +28,7 @@
 
 namespace poplar::zero {
 
-/// On a parameter: the names of its parts, two or more, in the order of their
+/// The names of the parts of a parameter, two or more, in the order of their
 /// rows.
 inline constexpr llvm::StringLiteral kPartsAttr = "zero.parts";
 
@@ -37,7 +37,7 @@ inline bool hasParts(nn::ParameterOp parameter) {
   return parameter->hasAttr(kPartsAttr);
 }
 
-/// The names of its parts; none of a parameter that has none.
+/// The names of a parameter's parts; empty if it has none.
 inline llvm::SmallVector<mlir::FlatSymbolRefAttr>
 getParts(nn::ParameterOp parameter) {
   auto parts = parameter->getAttrOfType<mlir::ArrayAttr>(kPartsAttr);

@@ -15,30 +15,31 @@
 
 namespace poplar::zero {
 
-/// Facts of the model in a module, and of its buckets and what a step does with
-/// them where they have been formed.
+/// Facts of the model in a module and, where buckets have been formed, of these
+/// and of what a step does with them.
 ModelFacts getModelFacts(mlir::ModuleOp module);
 
 /// Adds a plan to a module that holds its cluster. The only way in which plans
 /// are written.
 PlanOp addPlan(mlir::ModuleOp module, const Plan &plan);
 
-/// What it lets collectives carry.
+/// The formats to which collectives of a plan may round.
 LossyWires getLossyWires(PlanOp op);
 
-/// The plan that was written so, or by hand.
-/// A plan without zero.group has one group, which computes the whole model.
+/// Reads a plan that addPlan() or a user has written. Without zero.group, it has
+/// one group, which computes the whole model.
 Plan readPlan(PlanOp op);
 
-/// The names of the ranks' programs, by rank: see ProgramInfo.
+/// By rank, the name of its program and of the directory of its executable: the
+/// device type, and the group and the position in it where there are several.
 std::vector<std::string> getProgramNames(const Plan &plan);
 
 /// The ranks that hold a bucket, ascending.
 std::vector<int64_t> findHolders(const Plan &plan, BucketOp bucket);
 
-/// What a rank keeps of a bucket's gradients that did not cross in a lossy
-/// format, in f32 elements: of each slice that it sends to another node, and of
-/// its own where sums are gathered. 0 where gradients are exact.
+/// The f32 elements in which a rank keeps what a lossy format has lost of a
+/// bucket's gradients: of each slice that it sends to another node, and of its
+/// own where sums are gathered. 0 where gradients are exact.
 int64_t countResidual(const Plan &plan, const ProgramInfo &info,
                       BucketOp bucket, int64_t rank);
 

@@ -31,8 +31,8 @@
 
 namespace poplar::zero {
 
-/// Between the ranks that share units: each gets the tokens of the others, or
-/// from each of the others its own tokens, or from each all tokens.
+/// An exchange between ranks that share units: each gets the tokens of the
+/// others, or its own tokens from each of them, or all tokens from each.
 struct TokenExchange {
   ExchangeKind kind;
   int64_t bytesPerToken;
@@ -53,11 +53,11 @@ class RankOp;
 
 namespace poplar::zero {
 
-/// On the functions of a pipeline stage that are given a micro-batch's memory
-/// (@forward, @backward, @backward_last, @evaluate, @infer; see getTurnName):
-/// through which chunk it goes. On their results and arguments that go from
-/// @forward to @backward: the number of one in that memory; or that it lies
-/// where it was received, or where it was sent from.
+/// Attributes of turns, the functions that are given a micro-batch's memory
+/// (@forward, @backward, @evaluate, ...; see getTurnName). The first one is the
+/// chunk of the function. The others mark results and arguments that go from
+/// @forward to @backward: by their number in that memory, as lying where they
+/// were received, and as lying where they were sent from.
 inline constexpr llvm::StringLiteral kTurnAttr = "zero.turn",
                                      kResidualAttr = "zero.residual",
                                      kReceivedAttr = "zero.received",
@@ -74,10 +74,10 @@ struct ProgramInfo {
   /// Other device types of the job recompute otherwise.
   bool mixedRecompute = false;
   int64_t stage = 0, worldSize = 1;
-  /// Which pipeline stage of how many the program computes, in how many chunks.
+  /// The pipeline stage of the program, the number of stages, and of chunks.
   int64_t group = 0, numGroups = 1, numChunks = 1;
-  /// How much of each unit the ranks that share units compute, relative to each
-  /// other, and which of them the program is of; one where none do.
+  /// Shares of each unit that the ranks that share units compute, relative to
+  /// each other, and the position of the program; one share where none do.
   llvm::SmallVector<int64_t, 0> parts = {1};
   int64_t position = 0;
   /// The bandwidth of the slowest link between ranks of the group that share
@@ -92,13 +92,13 @@ struct ProgramInfo {
   /// Parameters are rounded on the wire to less than what ranks compute in.
   bool hasLossyParameters = false;
   /// Element types of the activations that a pipeline stage receives and sends,
-  /// and of their gradients; none where it is that of its own.
+  /// and of their gradients; none if they are the stage's own.
   std::optional<NumberFormat> received, sent;
   /// Some pipeline stage of the job keeps gradients in f16.
   bool scaled = false;
 
   static ProgramInfo get(mlir::ModuleOp module);
-  /// The op that says it, at the builder's place: the start of a module.
+  /// Creates the zero.program at the builder's place, the start of a module.
   ProgramOp create(mlir::OpBuilder &builder, mlir::Location location) const;
   /// The format of the working copies of parameters.
   NumberFormat getWorkingFormat() const {
@@ -140,9 +140,9 @@ int64_t getChunk(mlir::Operation *function);
 /// A collective's bytes of an element that it carries as `wire`.
 double getElementBytes(mlir::Type wire);
 
-/// i8 stands for blocks of int8.
+/// The type of a format of the wire; i8 stands for blocks of int8.
 mlir::Type getWireType(mlir::MLIRContext *context, WireFormat wire);
-/// That of values in memory.
+/// The type of values in memory.
 mlir::FloatType getFloatType(mlir::MLIRContext *context, NumberFormat format);
 
 /// Where the parameters of a bucket lie in its flat array.
@@ -152,7 +152,7 @@ struct BucketLayout {
   /// bytes.
   static constexpr int64_t kAlignment = 32, kByteAlignment = 64;
 
-  /// In elements, one per parameter. In bytes, if they are quantised.
+  /// Offsets of the parameters in elements, or in bytes if they are quantised.
   llvm::SmallVector<int64_t> offsets;
   /// Elements of the whole array, padding included.
   int64_t elements = 0;
