@@ -215,7 +215,7 @@ LogicalResult poplar::applyProfiles(ModuleOp module, StringRef path,
       return failure();
     }
   }
-  // Each with what followed it.
+  // Replaced links, each with the op that followed it.
   SmallVector<std::pair<LinkOp, Operation *>> replaced;
   for (LinkOp link : llvm::make_early_inc_range(module.getOps<LinkOp>()))
     if (llvm::any_of(all->getOps<LinkOp>(), [&](LinkOp measured) {

@@ -322,6 +322,13 @@ TEST(HybridModel, ScalesUnitsToWhatWasMeasured) {
   EXPECT_NEAR(sums[2], 1.5, 1e-9);
   EXPECT_NEAR(sums[4], 3, 1e-9);
   EXPECT_NEAR(problem->types[0].optimizerSeconds, 2.3 / 2300, 1e-12);
+  // The optimizer updates no frozen parameters: they have no part of it.
+  HybridModel adapted = model;
+  for (ParameterElements &unit : adapted.parameters.units)
+    unit.frozen = 5000;
+  problems = makeHybridProblems(cluster, adapted, 16, error);
+  ASSERT_FALSE(problems.empty()) << error;
+  EXPECT_NEAR(problems[0].problem.types[0].optimizerSeconds, 2.3 / 2300, 1e-12);
   // Figures that are needed, and are not there.
   cluster.types[1].flops.clear();
   EXPECT_TRUE(makeHybridProblems(cluster, model, 16, error).empty());

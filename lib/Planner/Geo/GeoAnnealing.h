@@ -35,7 +35,7 @@ public:
   GeoState anneal(const GeoState &from, double hot, int64_t effort,
                   uint64_t sequence);
 
-  /// The time of an iteration, about; much more where stages do not fit.
+  /// The approximate time of an iteration; much more where stages do not fit.
   double getCost(const GeoState &state);
   /// See GeoGrid.
   double share(const GeoState &state, std::vector<int64_t> &shares);

@@ -92,7 +92,7 @@ std::optional<UnitTimes> UnitTimes::get(const ClusterView &cluster,
     times.optimizerSeconds =
         *profile->optimizerSeconds /
         static_cast<double>(
-            model.parameters.count(0, model.parameters.size()).countPlain());
+            model.parameters.count(0, model.parameters.size()).trained);
   return times;
 }
 

@@ -9,6 +9,7 @@
 #include "Placement/PlacementGrid.h"
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 using namespace poplar;
 
@@ -116,73 +117,70 @@ void PlacementGrid::rearrange() {
   load(stages);
 }
 
-bool PlacementGrid::tryExchange(int d, int dPrime, double allowance) {
-  int j = rowOf[d], jPrime = rowOf[dPrime];
+inline void PlacementGrid::scoreRows(Exchange &exchange) {
+  auto [d, dPrime, j, jPrime] =
+      std::tuple(exchange.d, exchange.dPrime, exchange.j, exchange.jPrime);
+  auto sumRow = [&](int row, const float *leaves, const float *enters,
+                    int column, std::vector<float> &newSums) {
+    const int *cell = &cells[row * columns];
+    float most = 0, own = 0;
+    for (int k = 0; k < columns; ++k) {
+      int other = cell[k];
+      float sum = sums[other] - leaves[other] + enters[other];
+      own += enters[other];
+      newSums[k] = sum;
+      most = std::max(most, k == column ? 0 : sum);
+    }
+    own -= enters[cell[column]];
+    newSums[column] = own;
+    return std::max(most, own);
+  };
   const float *dataD = &data[size_t(d) * devices];
   const float *dataPrime = &data[size_t(dPrime) * devices];
-  double change = 0;
-  float newMax = 0, newMaxPrime = 0, newGreatest = static_cast<float>(greatest);
-  bool inRow = j == jPrime;
-  if (!inRow) {
-    // Data parallelism: both rows' sums without the one and with the other.
-    auto exchange = [&](int row, const float *leaves, const float *enters,
-                        int column, std::vector<float> &newSums) {
-      const int *cell = &cells[row * columns];
-      float most = 0, own = 0;
-      for (int k = 0; k < columns; ++k) {
-        int other = cell[k];
-        float sum = sums[other] - leaves[other] + enters[other];
-        own += enters[other];
-        newSums[k] = sum;
-        most = std::max(most, k == column ? 0 : sum);
-      }
-      own -= enters[cell[column]];
-      newSums[column] = own;
-      return std::max(most, own);
-    };
-    newMax = exchange(j, dataD, dataPrime, columnOf[d], scratch);
-    newMaxPrime =
-        exchange(jPrime, dataPrime, dataD, columnOf[dPrime], scratchPrime);
-    newGreatest = std::max(newMax, newMaxPrime);
-    for (int row = 0; row < rows; ++row)
-      if (row != j && row != jPrime)
-        newGreatest = std::max(newGreatest, rowMax[row]);
-    change = newGreatest - greatest +
-             guide / rows * (newMax - rowMax[j] + newMaxPrime - rowMax[jPrime]);
-  }
-  // At most four links change, each in one or two columns.
-  struct Link {
-    int row, column[2];
-    float value[2];
-    int count;
-    float max, sum;
-  } changed[4];
-  int numChanged = 0;
-  auto device = [&](int row, int column) {
+  exchange.newMax = sumRow(j, dataD, dataPrime, columnOf[d], scratch);
+  exchange.newMaxPrime =
+      sumRow(jPrime, dataPrime, dataD, columnOf[dPrime], scratchPrime);
+  exchange.newGreatest = std::max(exchange.newMax, exchange.newMaxPrime);
+  for (int row = 0; row < rows; ++row)
+    if (row != j && row != jPrime)
+      exchange.newGreatest = std::max(exchange.newGreatest, rowMax[row]);
+  exchange.change =
+      exchange.newGreatest - greatest +
+      guide / rows *
+          (exchange.newMax - rowMax[j] + exchange.newMaxPrime - rowMax[jPrime]);
+}
+
+/// Adds the link from `row` to the next one in a column, if it is there.
+inline void PlacementGrid::touchLink(Exchange &exchange, int row,
+                                     int column) const {
+  if (row < 0 || row + 1 >= rows)
+    return;
+  int i = 0;
+  while (i < exchange.numLinks && exchange.links[i].row != row)
+    ++i;
+  if (i == exchange.numLinks)
+    exchange.links[exchange.numLinks++] = {row, {}, {}, 0, 0, 0};
+  Exchange::Link &link = exchange.links[i];
+  if (link.count == 1 && link.column[0] == column)
+    return;
+  auto device = [&](int row) {
     int at = cells[row * columns + column];
-    return at == d ? dPrime : at == dPrime ? d : at;
+    return at == exchange.d        ? exchange.dPrime
+           : at == exchange.dPrime ? exchange.d
+                                   : at;
   };
-  auto touch = [&](int row, int column) {
-    if (row < 0 || row + 1 >= rows)
-      return;
-    int i = 0;
-    while (i < numChanged && changed[i].row != row)
-      ++i;
-    if (i == numChanged)
-      changed[numChanged++] = {row, {}, {}, 0, 0, 0};
-    Link &link = changed[i];
-    if (link.count == 1 && link.column[0] == column)
-      return;
-    link.column[link.count] = column;
-    link.value[link.count++] =
-        pipe[size_t(device(row, column)) * devices + device(row + 1, column)];
-  };
-  touch(j - 1, columnOf[d]);
-  touch(j, columnOf[d]);
-  touch(jPrime - 1, columnOf[dPrime]);
-  touch(jPrime, columnOf[dPrime]);
-  for (int i = 0; i < numChanged; ++i) {
-    Link &link = changed[i];
+  link.column[link.count] = column;
+  link.value[link.count++] =
+      pipe[size_t(device(row)) * devices + device(row + 1)];
+}
+
+inline void PlacementGrid::scoreLinks(Exchange &exchange) const {
+  touchLink(exchange, exchange.j - 1, columnOf[exchange.d]);
+  touchLink(exchange, exchange.j, columnOf[exchange.d]);
+  touchLink(exchange, exchange.jPrime - 1, columnOf[exchange.dPrime]);
+  touchLink(exchange, exchange.jPrime, columnOf[exchange.dPrime]);
+  for (int i = 0; i < exchange.numLinks; ++i) {
+    Exchange::Link &link = exchange.links[i];
     const float *old = &links[link.row * columns];
     float most = 0, sum = linkSum[link.row];
     bool held = false;
@@ -201,25 +199,27 @@ bool PlacementGrid::tryExchange(int d, int dPrime, double allowance) {
     }
     link.max = most;
     link.sum = sum;
-    change +=
+    exchange.change +=
         most - linkMax[link.row] + guide / columns * (sum - linkSum[link.row]);
   }
-  if (change > allowance)
-    return false;
+}
 
-  if (!inRow) {
+inline void PlacementGrid::apply(const Exchange &exchange) {
+  auto [d, dPrime, j, jPrime] =
+      std::tuple(exchange.d, exchange.dPrime, exchange.j, exchange.jPrime);
+  if (j != jPrime) {
     for (int k = 0; k < columns; ++k) {
       sums[cells[j * columns + k]] = scratch[k];
       sums[cells[jPrime * columns + k]] = scratchPrime[k];
     }
     sums[dPrime] = scratch[columnOf[d]];
     sums[d] = scratchPrime[columnOf[dPrime]];
-    rowMax[j] = newMax;
-    rowMax[jPrime] = newMaxPrime;
-    greatest = newGreatest;
+    rowMax[j] = exchange.newMax;
+    rowMax[jPrime] = exchange.newMaxPrime;
+    greatest = exchange.newGreatest;
   }
-  for (int i = 0; i < numChanged; ++i) {
-    const Link &link = changed[i];
+  for (int i = 0; i < exchange.numLinks; ++i) {
+    const Exchange::Link &link = exchange.links[i];
     for (int c = 0; c < link.count; ++c)
       links[link.row * columns + link.column[c]] = link.value[c];
     linkMax[link.row] = link.max;
@@ -229,6 +229,20 @@ bool PlacementGrid::tryExchange(int d, int dPrime, double allowance) {
             cells[jPrime * columns + columnOf[dPrime]]);
   std::swap(rowOf[d], rowOf[dPrime]);
   std::swap(columnOf[d], columnOf[dPrime]);
+}
+
+bool PlacementGrid::tryExchange(int d, int dPrime, double allowance) {
+  Exchange exchange;
+  exchange.d = d;
+  exchange.dPrime = dPrime;
+  exchange.j = rowOf[d];
+  exchange.jPrime = rowOf[dPrime];
+  if (exchange.j != exchange.jPrime)
+    scoreRows(exchange);
+  scoreLinks(exchange);
+  if (exchange.change > allowance)
+    return false;
+  apply(exchange);
   return true;
 }
 

@@ -66,8 +66,34 @@ private:
   void load(const Stages &stages);
   Stages save() const;
   void rearrange();
+  /// An exchange of two devices, and what it changes.
+  struct Exchange {
+    int d, dPrime;
+    /// Their rows.
+    int j, jPrime;
+    /// What the cost rises by.
+    double change = 0;
+    /// The greatest sums of the two rows, and of all.
+    float newMax = 0, newMaxPrime = 0, newGreatest = 0;
+    /// Links of neighbouring rows that change: at most four, each in one or two
+    /// columns.
+    struct Link {
+      int row, column[2];
+      float value[2];
+      int count;
+      float max, sum;
+    } links[4] = {};
+    int numLinks = 0;
+  };
   /// Exchanges two devices unless that costs more than `allowance`.
   bool tryExchange(int d, int dPrime, double allowance);
+  /// Data parallelism: both rows' sums without the one device and with the
+  /// other, in `scratch` and `scratchPrime`.
+  void scoreRows(Exchange &exchange);
+  /// Pipelines: the links to the rows before and behind.
+  void scoreLinks(Exchange &exchange) const;
+  void touchLink(Exchange &exchange, int row, int column) const;
+  void apply(const Exchange &exchange);
 
   const PlacementCosts &costs;
   int devices, rows, columns;

@@ -63,7 +63,7 @@ public:
            const std::vector<Timeline::Interval> &intervals,
            const std::vector<std::string> &names) {
     for (const Timeline::Interval &interval : intervals) {
-      // Waiting shows as such, whatever for.
+      // All waiting is drawn alike.
       bool waits = interval.activity == Timeline::Activity::WaitForRanks ||
                    interval.activity == Timeline::Activity::WaitForLink;
       begin(waits ? toString(interval.activity) : names[interval.name], 'X',

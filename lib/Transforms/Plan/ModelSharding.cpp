@@ -202,7 +202,8 @@ LogicalResult ModelSharding::takeParameter(Value parameter,
   StringAttr name = get.getParameterAttr().getAttr();
   auto [entry, isNew] = shares.insert({name, share});
   if (!isNew && !(entry->second == share))
-    return get.emitOpError("is read in two ways by units that devices share");
+    return get.emitOpError(
+        "has uses in shared units that need different splits");
   if (share.kind == ParameterShare::Slice)
     get.getValue().setType(nn::getShareType(get.getValue().getType(), share));
   return success();

@@ -344,7 +344,7 @@ void SpecializeDeviceTypesPass::runOnOperation() {
   ModuleOp module = getOperation();
   auto plans = module.getOps<zero::PlanOp>();
   if (!llvm::hasSingleElement(plans)) {
-    module.emitError("expected one zero.plan to make programs for");
+    module.emitError("expected exactly one zero.plan");
     return signalPassFailure();
   }
   zero::PlanOp plan = *plans.begin();

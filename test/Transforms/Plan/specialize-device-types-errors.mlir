@@ -1,13 +1,13 @@
 // RUN: poplar-opt %s --specialize-device-types --split-input-file --verify-diagnostics
 
-// expected-error @below {{expected one zero.plan to make programs for}}
+// expected-error @below {{expected exactly one zero.plan}}
 module {
   nn.parameter @w : tensor<64xf32> ones
 }
 
 // -----
 
-// expected-error @below {{expected one zero.plan to make programs for}}
+// expected-error @below {{expected exactly one zero.plan}}
 module {
   zero.plan stage 0 global_batch 1 policy "exact" {
     zero.rank @cpu node "n" micro_batch 1 steps 1 last 1

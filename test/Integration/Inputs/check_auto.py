@@ -1,0 +1,51 @@
+# ===- check_auto.py - Is the plan of --policy auto the fastest? -----------===#
+#
+# Part of the Poplar project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""usage: check_auto.py CHOSEN DIRECTORY MODEL OPTION...
+
+Plans MODEL by --policy auto and by each kind of plan itself, with the other
+options of `poplar plan` as they are given. CHOSEN has to be what auto chooses;
+its plan has to take what `poplar simulate` says, and no more than the plan that
+any other command writes."""
+
+import json
+import subprocess
+import sys
+
+chosen, directory, model = sys.argv[1:4]
+
+
+def run(*arguments):
+    return subprocess.run(["poplar", *arguments], capture_output=True, text=True)
+
+
+def simulate(policy):
+    """Simulated seconds of the plan by a policy; none if there is no plan."""
+    plan, result = f"{directory}/{policy}.mlir", f"{directory}/{policy}.json"
+    arguments = ["plan", model, *sys.argv[4:], "--policy", policy, "-o", plan]
+    if policy == "auto":
+        arguments += ["--json", f"{directory}/report.json"]
+    done = run(*arguments)
+    if done.returncode:
+        assert policy != "auto", done.stderr
+        return None
+    done = run("simulate", plan, "--json", result)
+    assert done.returncode == 0, done.stderr
+    return json.load(open(result))["simulated_seconds"]
+
+
+seconds = simulate("auto")
+report = json.load(open(f"{directory}/report.json"))
+assert report["chosen"] == chosen, report
+assert abs(report["simulated_seconds"] / seconds - 1) < 1e-9, (report, seconds)
+for kind in report["kinds"]:
+    own = simulate(kind["policy"])
+    assert (own is None) == ("error" in kind), kind
+    if own is not None:
+        assert seconds <= own * (1 + 1e-9), (seconds, kind, own)
+        assert abs(kind["simulated_seconds"] / own - 1) < 1e-9, (kind, own)
+print(f"{chosen}: {seconds} s, simulated")
