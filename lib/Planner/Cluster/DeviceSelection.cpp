@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Planner/Cluster/DeviceSelection.h"
+#include "Never.h"
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -84,7 +85,6 @@ private:
 
 } // namespace
 
-static constexpr double never = std::numeric_limits<double>::infinity();
 /// Climbs beside the one from the best choice.
 static constexpr size_t numClimbs = 4;
 /// Problems that are as much work as to pose one more choice.

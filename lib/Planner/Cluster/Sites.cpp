@@ -7,13 +7,12 @@
 //===----------------------------------------------------------------------===//
 
 #include "Cluster/Sites.h"
+#include "Never.h"
 #include <algorithm>
 #include <limits>
 #include <set>
 
 using namespace poplar;
-
-static constexpr double never = std::numeric_limits<double>::infinity();
 
 /// How much slower links between sites are than inside.
 static constexpr double slower = 4;

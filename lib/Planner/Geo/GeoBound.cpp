@@ -32,6 +32,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Never.h"
 #include "Poplar/Planner/Cluster/ExchangeCost.h"
 #include "Poplar/Planner/Geo/GeoSearch.h"
 #include <algorithm>
@@ -41,8 +42,6 @@
 #include <numeric>
 
 using namespace poplar;
-
-static constexpr double never = std::numeric_limits<double>::infinity();
 
 /// Messages that join all devices at the least cost (Prim), ascending.
 static std::vector<double> findTree(const GeoProblem &problem) {

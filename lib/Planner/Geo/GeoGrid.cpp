@@ -7,14 +7,13 @@
 //===----------------------------------------------------------------------===//
 
 #include "Geo/GeoGrid.h"
+#include "Never.h"
 #include "Poplar/Planner/Cluster/ExchangeCost.h"
 #include <algorithm>
 #include <limits>
 #include <queue>
 
 using namespace poplar;
-
-static constexpr double never = std::numeric_limits<double>::infinity();
 
 /// Memory is compared in floating point.
 static constexpr double rounding = 1e-9;

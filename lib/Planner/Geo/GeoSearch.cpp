@@ -8,6 +8,7 @@
 
 #include "Poplar/Planner/Geo/GeoSearch.h"
 #include "Geo/GeoAnnealing.h"
+#include "Never.h"
 #include "Placement/PlacementStarts.h"
 #include "Poplar/Planner/Cluster/ExchangeCost.h"
 #include <algorithm>
@@ -18,8 +19,6 @@
 #include <tuple>
 
 using namespace poplar;
-
-static constexpr double never = std::numeric_limits<double>::infinity();
 
 /// Shapes that starts are built for, and starts that are annealed.
 static constexpr size_t mostShapes = 192, mostAnnealed = 48;

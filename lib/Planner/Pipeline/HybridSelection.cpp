@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Planner/Pipeline/HybridSelection.h"
+#include "Never.h"
 #include "Poplar/Planner/Cluster/ClusterEdit.h"
 #include "Poplar/Planner/Cluster/DeviceSpace.h"
 #include "Poplar/Planner/Pipeline/HybridReview.h"
@@ -16,8 +17,6 @@
 #include <set>
 
 using namespace poplar;
-
-static constexpr double never = std::numeric_limits<double>::infinity();
 
 /// Groups are left out of and added to so many of the best starts.
 static constexpr size_t mostStarts = 4;

@@ -6,14 +6,13 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Never.h"
 #include "Pipeline/StageSearch.h"
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
 using namespace poplar;
-
-static constexpr double never = std::numeric_limits<double>::infinity();
 
 UnitBounds::UnitBounds(const HybridProblem &problem)
     : hasEqualUnits(problem.hasEqualUnits()) {

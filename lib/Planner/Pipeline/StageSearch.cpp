@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Pipeline/StageSearch.h"
+#include "Never.h"
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -14,7 +15,6 @@
 
 using namespace poplar;
 
-static constexpr double never = std::numeric_limits<double>::infinity();
 /// Sums in another order differ by that much, and are taken to be equal.
 static constexpr double rounding = 1e-12;
 /// The effort for a way to compute a stage, in partial plans.

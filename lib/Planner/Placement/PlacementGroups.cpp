@@ -7,13 +7,12 @@
 //===----------------------------------------------------------------------===//
 
 #include "Placement/PlacementGroups.h"
+#include "Never.h"
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
 using namespace poplar;
-
-static constexpr double infinity = std::numeric_limits<double>::infinity();
 
 PlacementGroups::PlacementGroups(const PlacementCosts &costs, int groups)
     : costs(costs), count(groups), size(costs.devices / groups),
@@ -39,13 +38,13 @@ double PlacementGroups::getDataParallel(int group) const {
 /// Held and Karp's dynamic programme, of the length alone.
 double PlacementGroups::findShortestPath() const {
   size_t sets = size_t(1) << count;
-  std::fill(table.begin(), table.end(), infinity);
+  std::fill(table.begin(), table.end(), never);
   for (int i = 0; i < count; ++i)
     table[(size_t(1) << i) * count + i] = 0;
   for (size_t set = 1; set < sets; ++set)
     for (int last = 0; last < count; ++last) {
       double length = table[set * count + last];
-      if (length == infinity)
+      if (length == never)
         continue;
       for (int next = 0; next < count; ++next) {
         if (set >> next & 1)

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Placement/PlacementPath.h"
+#include "Never.h"
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -14,8 +15,6 @@
 #include <numeric>
 
 using namespace poplar;
-
-static constexpr double infinity = std::numeric_limits<double>::infinity();
 
 PlacementCosts::PlacementCosts(const PlacementProblem &problem)
     : devices(problem.devices) {
@@ -47,7 +46,7 @@ double poplar::matchGroups(const PlacementCosts &costs,
   std::vector<bool> done(size);
   double bottleneck = 0;
   for (int start = 0; start < size; ++start) {
-    std::fill(reach.begin(), reach.end(), infinity);
+    std::fill(reach.begin(), reach.end(), never);
     std::fill(done.begin(), done.end(), false);
     int row = start, column;
     double length = bottleneck;
@@ -132,14 +131,14 @@ private:
 /// `last`.
 std::vector<int> Paths::findShortest() const {
   size_t sets = size_t(1) << count;
-  std::vector<double> best(sets * count, infinity);
+  std::vector<double> best(sets * count, never);
   std::vector<int8_t> before(sets * count, -1);
   for (size_t i = 0; i < count; ++i)
     best[(size_t(1) << i) * count + i] = 0;
   for (size_t set = 1; set < sets; ++set)
     for (size_t last = 0; last < count; ++last) {
       double length = best[set * count + last];
-      if (length == infinity)
+      if (length == never)
         continue;
       for (size_t next = 0; next < count; ++next) {
         if (set >> next & 1)

@@ -246,7 +246,7 @@ static double percentOver(double seconds, double reference) {
 }
 
 /// A count for printf, whatever int64_t is.
-static long long number(int64_t value) { return value; }
+static long long toPrintable(int64_t value) { return value; }
 
 static void formatWhatIf(const BatchProblem &problem,
                          const Allocation &allocation,
@@ -283,9 +283,9 @@ std::string poplar::formatExplanation(const BatchProblem &problem,
   for (const PlanExplanation::RankGroup &group : explanation.groups)
     append(text, "%-*s %8lld %11lld %6lld %6lld %8lld %10.4g %10.4g  %s%s\n",
            static_cast<int>(width), problem.types[group.type].name.c_str(),
-           number(group.count), number(group.share.microBatch),
-           number(group.share.steps), number(group.share.last),
-           number(group.share.samples()), group.busy, group.waiting,
+           toPrintable(group.count), toPrintable(group.share.microBatch),
+           toPrintable(group.share.steps), toPrintable(group.share.last),
+           toPrintable(group.share.samples()), group.busy, group.waiting,
            toString(group.limit), group.slowest ? ", slowest" : "");
   formatWhatIf(problem, allocation, explanation, text);
 

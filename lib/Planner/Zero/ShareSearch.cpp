@@ -8,6 +8,7 @@
 
 #include "Zero/ShareSearch.h"
 #include "Batch/ExactPolicy.h"
+#include "Never.h"
 #include "Poplar/Planner/Model/WireFormat.h"
 #include "Poplar/Planner/Zero/ShardBounds.h"
 #include <algorithm>
@@ -380,7 +381,6 @@ std::optional<size_t> ShareSearch::chooseType(const Box &box) const {
 }
 
 ShareSearch::Result ShareSearch::run(double limit) {
-  constexpr double never = std::numeric_limits<double>::infinity();
   auto isWorse = [](const Box &a, const Box &b) { return a.bound > b.bound; };
   std::priority_queue<Box, std::vector<Box>, decltype(isWorse)> boxes(isWorse);
   Result result;
