@@ -27,8 +27,8 @@ build=${BUILD:-build/release}
 for tool in clang-format-22 clang-tidy-22; do
   command -v "$tool" >/dev/null || die "no $tool; on Debian: apt-get install $tool"
 done
-[[ -e $build/compile_commands.json ]] ||
-  die "no $build/compile_commands.json: run scripts/build.sh first"
+[[ -e $build/sources/compile_commands.json ]] ||
+  die "no $build/sources/compile_commands.json: run scripts/build.sh first"
 
 sources=("$@")
 if (($# == 0)); then
@@ -44,7 +44,7 @@ mapfile -t units < <(printf '%s\n' "${sources[@]}" |
   grep '\.cpp$' | grep -v '^unittests/' || true)
 if ((${#units[@]} != 0)); then
   printf '%s\0' "${units[@]}" |
-    xargs -0 -n 1 -P "$(nproc)" clang-tidy-22 -p "$build" --quiet \
+    xargs -0 -n 1 -P "$(nproc)" clang-tidy-22 -p "$build/sources" --quiet \
       --warnings-as-errors='*' 2>/dev/null || status=1
 fi
 ((status != 0)) || echo "lint: ${#sources[@]} files are clean"

@@ -22,12 +22,10 @@ namespace poplar {
 
 /// In words that follow "it would fit", as those of findRemedies(). Pipelines
 /// take some seconds to try.
-std::vector<std::string> findModelRemedies(mlir::ModuleOp module,
-                                           const ClusterView &cluster,
-                                           const ModelFacts &model,
-                                           const BatchPolicy &policy,
-                                           const PlanChoices &choices,
-                                           bool triesPipelines);
+std::vector<std::string>
+findModelRemedies(mlir::ModuleOp module, const ClusterView &cluster,
+                  const ModelFacts &model, const BatchPolicy &policy,
+                  const PlanChoices &choices, bool triesPipelines);
 
 } // namespace poplar
 

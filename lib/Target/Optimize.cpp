@@ -23,9 +23,9 @@ void poplar::optimize(llvm::Module &module, llvm::TargetMachine &machine) {
   builder.registerFunctionAnalyses(functions);
   builder.registerLoopAnalyses(loops);
   builder.crossRegisterProxies(loops, functions, sccs, modules);
-  // What nobody calls is not worth optimising. Constants of descriptors are known
-  // where kernels are inlined; from there they are propagated into what the
-  // kernels call.
+  // What nobody calls is not worth optimising. Constants of descriptors are
+  // known where kernels are inlined; from there they are propagated into what
+  // the kernels call.
   llvm::ModulePassManager passes;
   passes.addPass(llvm::GlobalDCEPass());
   passes.addPass(llvm::AlwaysInlinerPass());

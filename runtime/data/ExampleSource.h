@@ -26,7 +26,8 @@ namespace poplar::runtime {
 /// target and takes no place. Otherwise every example has a sample.
 class ExampleSource : public SampleSource {
 public:
-  /// Examples [Begin, End) in the order of `Split`, or of the file if it is null.
+  /// Examples [Begin, End) in the order of `Split`, or of the file if it is
+  /// null.
   ExampleSource(const ExampleFile &File, int64_t Begin, int64_t End,
                 const ModelInfo &Model, uint64_t Seed, bool Shuffle,
                 const Permutation *Split = nullptr);

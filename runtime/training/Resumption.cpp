@@ -52,7 +52,8 @@ Record poplar::runtime::recordOptions(const Options &Decided,
     bool IsRecorded = Option.Name == "steps" || Option.Name == "global-batch" ||
                       Option.Group == "Data" ||
                       Option.Group == "Optimizer (AdamW)";
-    // Warm-up is recorded as steps, not as a ratio. A loss scale has its own place in the state.
+    // Warm-up is recorded as steps, not as a ratio. A loss scale has its own
+    // place in the state.
     if (IsRecorded && Option.Rule == Agreement::Same &&
         Option.Name != "warmup-ratio" && Option.Name != "loss-scale")
       Result[Option.Name] = Option.Value;

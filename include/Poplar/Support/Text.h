@@ -30,8 +30,8 @@ inline std::string formatBytes(int64_t bytes) {
   return text;
 }
 
-/// What is missing, rounded up so that it suffices: "1.21 GiB", "3.1 MiB"; exact
-/// below a MiB.
+/// What is missing, rounded up so that it suffices: "1.21 GiB", "3.1 MiB";
+/// exact below a MiB.
 inline std::string formatMissing(int64_t bytes) {
   constexpr int64_t mebi = int64_t(1) << 20, gibi = int64_t(1) << 30;
   if (bytes < mebi)

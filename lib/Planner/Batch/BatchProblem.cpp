@@ -55,8 +55,7 @@ static std::string describeShortage(const BatchProblem &problem) {
   if (!closest)
     return "";
   return "; '" + closest->name + "' comes closest, with " +
-         formatMissing(shortage(*closest)) +
-         " more memory it would hold one";
+         formatMissing(shortage(*closest)) + " more memory it would hold one";
 }
 
 std::string BatchProblem::check() const {

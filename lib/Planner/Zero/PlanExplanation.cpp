@@ -105,9 +105,9 @@ static PlanExplanation::RankGroup explainGroup(const BatchProblem &problem,
                   (slowest.last - last);
   bool single = share.steps == 1;
   group.limit =
-      single ? limitOfStep(problem, index, share.last, slowest.last, true)
-             : limitOfStep(problem, index, share.microBatch, slowest.step,
-                           false);
+      single
+          ? limitOfStep(problem, index, share.last, slowest.last, true)
+          : limitOfStep(problem, index, share.microBatch, slowest.step, false);
   group.slowest = single ? last == slowest.last : step == slowest.step;
   return group;
 }

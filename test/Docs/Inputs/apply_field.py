@@ -43,7 +43,7 @@ def apply(patch, directory):
 
 
 def compile_source(name, changed, directory):
-    entries = json.loads((BUILD / "compile_commands.json").read_text())
+    entries = json.loads((BUILD / "sources/compile_commands.json").read_text())
     entry = next(e for e in entries if e["file"] == str(ROOT / name))
     command = [word for word in shlex.split(entry["command"]) if "ccache" not in word]
     while not re.search(r"(\+\+|cc)(-\d+)?$", command[0]):

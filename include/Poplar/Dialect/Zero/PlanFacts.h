@@ -26,8 +26,8 @@ PlanOp addPlan(mlir::ModuleOp module, const Plan &plan);
 /// The formats to which collectives of a plan may round.
 LossyWires getLossyWires(PlanOp op);
 
-/// Reads a plan that addPlan() or a user has written. Without zero.group, it has
-/// one group, which computes the whole model.
+/// Reads a plan that addPlan() or a user has written. Without zero.group, it
+/// has one group, which computes the whole model.
 Plan readPlan(PlanOp op);
 
 /// By rank, the name of its program and of the directory of its executable: the
