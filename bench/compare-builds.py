@@ -71,7 +71,7 @@ def compare_compilation(drivers, table, rounds):
 def compare_planning(drivers, table, rounds, directory):
     """Processor time of poplar plan and poplar simulate."""
     for devices in (128, 2048):
-        write_cluster(directory + "/cluster.json", devices, [3])
+        write_cluster(directory + "/cluster.json", devices, [3], 1)
         seconds = {"plan": [[], []], "simulate": [[], []]}
         for _ in range(rounds):
             for turn, driver in enumerate(drivers):

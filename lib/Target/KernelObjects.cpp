@@ -13,6 +13,7 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Bitcode/BitcodeReader.h"
 #include "llvm/Bitcode/BitcodeWriter.h"
+#include "llvm/IR/Constants.h"
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/Instructions.h"
 #include "llvm/IR/LegacyPassManager.h"
@@ -37,6 +38,36 @@ Expected<std::string> poplar::generateCode(llvm::Module &module,
     return llvm::createStringError("this target emits no object files");
   codegen.run(module);
   return code.str().str();
+}
+
+/// Appends the bytes of an array of numbers; false if it is none.
+static bool addBytes(const llvm::Constant &constant, std::string &bytes) {
+  if (auto *data = llvm::dyn_cast<llvm::ConstantDataSequential>(&constant)) {
+    bytes += data->getRawDataValues();
+    return true;
+  }
+  return llvm::isa<llvm::ConstantArray>(constant) &&
+         llvm::all_of(constant.operands(), [&](const llvm::Use &operand) {
+           return addBytes(*llvm::cast<llvm::Constant>(operand), bytes);
+         });
+}
+
+/// Lets the linker keep one of equal tables of numbers, such as those of rotary
+/// embeddings, which several kernels read.
+static void shareTable(llvm::GlobalVariable &variable) {
+  constexpr size_t least = 1024;
+  std::string bytes;
+  if (!variable.isConstant() || !variable.hasLocalLinkage() ||
+      !addBytes(*variable.getInitializer(), bytes) || bytes.size() < least)
+    return;
+  std::string alignment =
+      std::to_string(variable.getAlign().valueOrOne().value());
+  variable.setName("table." + CodeCache::getKey({alignment, bytes}));
+  variable.setLinkage(llvm::GlobalValue::LinkOnceODRLinkage);
+  variable.setVisibility(llvm::GlobalValue::HiddenVisibility);
+  variable.setDSOLocal(true);
+  variable.setComdat(
+      variable.getParent()->getOrInsertComdat(variable.getName()));
 }
 
 namespace {
@@ -121,8 +152,9 @@ private:
       return;
     }
     auto &variable = llvm::cast<llvm::GlobalVariable>(value);
-    llvm::cast<llvm::GlobalVariable>(map.lookup(&value))
-        ->setInitializer(llvm::MapValue(variable.getInitializer(), map));
+    auto *copy = llvm::cast<llvm::GlobalVariable>(map.lookup(&value));
+    copy->setInitializer(llvm::MapValue(variable.getInitializer(), map));
+    shareTable(*copy);
   }
 
   llvm::Module &source;
