@@ -164,16 +164,17 @@ LogicalResult PlanSimulationBuilder::readUnits(Program &program, int64_t rank,
 }
 
 LogicalResult PlanSimulationBuilder::readPrograms(ProgramOfName programOf) {
-  std::vector<std::string> names = zero::getProgramNames(plan);
   SmallVector<ModuleOp> modules;
-  for (const PlanSimulation::RankClass &own : result.classes) {
+  for (auto [index, own] : llvm::enumerate(result.classes)) {
     int64_t rank = own.ranks.front();
-    auto [entry, isNew] = programs.try_emplace(names[rank]);
+    std::string name =
+        zero::getProgramName(plan, rank, classes[index].position);
+    auto [entry, isNew] = programs.try_emplace(name);
     Program &program = entry->second;
     programOfClass.push_back(&program);
     if (!isNew)
       continue;
-    program.module = programOf(names[rank]);
+    program.module = programOf(name);
     if (!program.module)
       return where(rank) << "is on device type '" << own.deviceType
                          << "', for which there is no program";
@@ -336,8 +337,10 @@ double PlanSimulationBuilder::getOwnElements(zero::BucketOp bucket,
     return double(bounds.back());
   int64_t most = 0;
   ArrayRef<int64_t> holders = classes.getHolders(bucket);
+  bool areAll = holders.size() == plan.ranks.size();
   for (int64_t rank : result.classes[index].ranks) {
-    size_t place = llvm::lower_bound(holders, rank) - holders.begin();
+    size_t place =
+        areAll ? rank : llvm::lower_bound(holders, rank) - holders.begin();
     if (place < holders.size() && holders[place] == rank)
       most = std::max(most, bounds[place + 1] - bounds[place]);
   }

@@ -293,17 +293,21 @@ Plan zero::readPlan(PlanOp op) {
 // Ranks and their programs
 //===----------------------------------------------------------------------===//
 
+std::string zero::getProgramName(const Plan &plan, int64_t rank,
+                                 int64_t position) {
+  ProgramInfo info;
+  info.deviceType = plan.ranks[rank].type;
+  info.group = plan.ranks[rank].group;
+  info.numGroups = int64_t(plan.groups.size());
+  info.parts = llvm::to_vector<0>(plan.groups[info.group].getPartsOfRanks());
+  info.position = position;
+  return info.getProgramName();
+}
+
 std::vector<std::string> zero::getProgramNames(const Plan &plan) {
   std::vector<std::string> names;
-  for (auto [rank, place] : llvm::zip_equal(plan.ranks, plan.getPlaces())) {
-    ProgramInfo info;
-    info.deviceType = rank.type;
-    info.group = rank.group;
-    info.numGroups = int64_t(plan.groups.size());
-    info.parts = llvm::to_vector<0>(plan.groups[rank.group].getPartsOfRanks());
-    info.position = place.position;
-    names.push_back(info.getProgramName());
-  }
+  for (auto [rank, place] : llvm::enumerate(plan.getPlaces()))
+    names.push_back(getProgramName(plan, int64_t(rank), place.position));
   return names;
 }
 

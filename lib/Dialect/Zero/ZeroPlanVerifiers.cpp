@@ -278,9 +278,19 @@ LogicalResult PlanOp::verifyRegions() {
       return rank.emitOpError("has ")
              << rank.getSteps() << " micro-steps, but the global batch has "
              << getGlobalBatch() << " samples";
-  int64_t samples = 0; // once for all ranks of a pipeline
-  for (ArrayRef<int64_t> pipeline : readPlan(*this).getPipelinesOf(0))
-    samples += ranks[pipeline.front()].getSamples();
+  // Verified after every pass, so without readPlan(), which copies all ranks.
+  // The ranks of a pipeline in the first group count once.
+  int64_t samples = 0, pipelines = 0, sharers = 0;
+  for (RankOp rank : ranks) {
+    if (rank.getGroup() != 0)
+      continue;
+    if (sharers == 0) {
+      samples += rank.getSamples();
+      sharers =
+          groups.empty() ? 1 : groups.front().getTensorDegree(pipelines++);
+    }
+    --sharers;
+  }
   if (samples != int64_t(getGlobalBatch()))
     return emitOpError("gives its ranks ")
            << samples << " samples in all, not the global batch of "
@@ -304,11 +314,12 @@ LogicalResult PlanOp::verifyRegions() {
 
 /// What a program says of its plan is so.
 static LogicalResult verifyProgram(ProgramOp program, PlanOp op) {
-  Plan plan = readPlan(op);
+  SmallVector<GroupOp, 0> groups = op.getGroups();
   for (auto [what, said, known] :
-       {std::tuple("ranks", program.getWorldSize(), plan.ranks.size()),
-        {"groups", program.getGroups(), plan.groups.size()},
-        {"chunks", program.getChunks(), size_t(plan.getNumChunks())}})
+       {std::tuple("ranks", program.getWorldSize(), op.getRanks().size()),
+        {"groups", program.getGroups(), std::max<size_t>(1, groups.size())},
+        {"chunks", program.getChunks(),
+         groups.empty() ? 1 : size_t(groups.front().getNumChunks())}})
     if (said != known)
       return reportBoth(program, op,
                         "is of a plan of " + std::to_string(said) + " " + what +

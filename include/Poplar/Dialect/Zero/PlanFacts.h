@@ -30,8 +30,10 @@ LossyWires getLossyWires(PlanOp op);
 /// has one group, which computes the whole model.
 Plan readPlan(PlanOp op);
 
-/// By rank, the name of its program and of the directory of its executable: the
+/// The name of a rank's program and of the directory of its executable: the
 /// device type, and the group and the position in it where there are several.
+std::string getProgramName(const Plan &plan, int64_t rank, int64_t position);
+/// The same by rank.
 std::vector<std::string> getProgramNames(const Plan &plan);
 
 /// The ranks that hold a bucket, ascending.
