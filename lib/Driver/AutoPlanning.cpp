@@ -10,7 +10,6 @@
 #include "HybridSteps.h"
 #include "Poplar/Dialect/Cluster/Cluster.h"
 #include "Poplar/Simulation/Passes.h"
-#include "Poplar/Simulation/PlanSimulation.h"
 #include "Poplar/Transforms/Plan/Passes.h"
 #include "mlir/IR/Diagnostics.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -65,16 +64,8 @@ bool Candidates::addZeroAlone(HeteroAllocateOptions allocation,
   }
   // As poplar simulate does it, and as stages are simulated.
   mlir::OwningOpRef<mlir::ModuleOp> programs = module.clone();
-  if (!compilation.schedule(*programs, OverlapOptions()))
-    return false;
-  mlir::FailureOr<PlanSimulation> simulation = buildPlanSimulation(*programs);
-  if (mlir::failed(simulation))
-    return false;
-  std::optional<Simulation> result =
-      simulate(simulation->problem, {}, compilation.error);
-  if (result)
-    kind.seconds = result->seconds;
-  return result.has_value();
+  kind.seconds = simulateZeroAlone(compilation, *programs);
+  return kind.seconds.has_value();
 }
 
 template <typename Result> void Candidates::addStages(const char *policy) {

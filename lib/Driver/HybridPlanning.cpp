@@ -21,6 +21,20 @@
 
 using namespace poplar;
 
+std::optional<double> poplar::simulateZeroAlone(Compilation &compilation,
+                                                mlir::ModuleOp module) {
+  if (!compilation.schedule(module, OverlapOptions()))
+    return std::nullopt;
+  mlir::FailureOr<PlanSimulation> simulation = buildPlanSimulation(module);
+  if (mlir::failed(simulation))
+    return std::nullopt;
+  std::optional<Simulation> result =
+      simulate(simulation->problem, {}, compilation.error);
+  if (!result)
+    return std::nullopt;
+  return result->seconds;
+}
+
 bool poplar::planZeroAlone(Compilation &compilation,
                            const HybridRequest &request, ZeroAlone &pure) {
   mlir::OwningOpRef<mlir::ModuleOp> copy = compilation.getModule().clone();
@@ -37,16 +51,9 @@ bool poplar::planZeroAlone(Compilation &compilation,
   zero::PlanOp plan = *copy->getOps<zero::PlanOp>().begin();
   pure.stage = static_cast<int>(plan.getStage());
   pure.seconds = zero::readPlan(plan).predicted;
-  if (!compilation.schedule(*copy, OverlapOptions()))
-    return false;
-  mlir::FailureOr<PlanSimulation> simulation = buildPlanSimulation(*copy);
-  if (mlir::failed(simulation))
-    return false;
-  std::optional<Simulation> result =
-      simulate(simulation->problem, {}, compilation.error);
-  if (result)
-    pure.simulatedSeconds = result->seconds;
-  return result.has_value();
+  std::optional<double> seconds = simulateZeroAlone(compilation, *copy);
+  pure.simulatedSeconds = seconds.value_or(0);
+  return seconds.has_value();
 }
 
 double

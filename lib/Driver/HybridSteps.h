@@ -18,6 +18,12 @@ namespace poplar {
 bool readCluster(Compilation &compilation, const HybridRequest &request,
                  ClusterView &cluster);
 
+/// Simulated seconds of the plan of ZeRO alone in a module, whose programs take
+/// its place. None, with an error said or in `compilation`, if it cannot be
+/// simulated.
+std::optional<double> simulateZeroAlone(Compilation &compilation,
+                                        mlir::ModuleOp module);
+
 /// The best plan without pipelines, made and simulated on a copy of the module.
 /// That there is none is no error.
 bool planZeroAlone(Compilation &compilation, const HybridRequest &request,

@@ -31,8 +31,8 @@ MixedSource::MixedSource(std::vector<std::unique_ptr<SampleSource>> Parts,
   Shares.back() = 1;
 }
 
-/// Of the first n samples that earlier parts leave to a part, floor(n * share)
-/// are its own, and the others are left to the parts after it.
+/// A part takes floor(n * share) of the first n samples that earlier parts
+/// leave to it, and leaves the others to the parts after it.
 std::pair<SampleSource *, int64_t> MixedSource::find(int64_t Index) const {
   for (size_t Part = 0;; ++Part) {
     auto CountOwn = [&](int64_t Count) {

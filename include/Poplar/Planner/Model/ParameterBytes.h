@@ -45,12 +45,12 @@ inline int64_t getStateBytes(const StateFormat &format, int zeroStage,
 /// Bytes of state per element, in real numbers, of a rank in a group that
 /// shards the optimizer's state alone: ZeRO stage 1.
 struct StateRates {
-  /// Of a trained parameter: on every rank, and divided among them; of the
-  /// latter, what moments in 8 bits save.
+  /// Bytes of a trained parameter: on every rank, and divided among them; and
+  /// what of the latter moments in 8 bits save.
   double replicated = 0, sharded = 0, savedStates = 0;
-  /// Of a frozen parameter, on every rank.
+  /// Bytes of a frozen parameter on every rank.
   double frozen = 0;
-  /// Of a byte of a quantised parameter, on every rank.
+  /// Bytes on every rank for a byte of a quantised parameter.
   double quantized = 1;
 
   /// The rates of one of `degree` devices that share units evenly.
