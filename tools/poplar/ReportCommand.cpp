@@ -40,7 +40,7 @@ struct SimulatedPlan {
 /// Simulates the plan of the module, which is scheduled for it.
 static std::optional<SimulatedPlan> simulatePlan(Compilation &compilation) {
   std::optional<PlanSimulation> plan =
-      readSimulation(compilation, OverlapOptions());
+      readSimulation(compilation, compilation.getModule(), OverlapOptions());
   if (!plan)
     return std::nullopt;
   SimulationOptions options;
