@@ -142,7 +142,8 @@ bool Candidates::addStages(const char *policy, Report &found) {
   return true;
 }
 
-/// Says what the plan of ZeRO alone lacks, and what would help.
+/// Says what the plan of ZeRO alone lacks, and what would help: no other kind
+/// does.
 bool Candidates::refuse() {
   HeteroAllocateOptions allocation = request.allocation;
   allocation.policy = "exact";
@@ -151,9 +152,6 @@ bool Candidates::refuse() {
     pm.addPass(createEstimateProfiles());
     pm.addPass(createHeteroAllocate(allocation, request.build));
   });
-  for (const PlanOfKind &kind : llvm::drop_begin(report.kinds))
-    compilation.error +=
-        "\nplans of the policy " + kind.policy + ": " + kind.error;
   return false;
 }
 
