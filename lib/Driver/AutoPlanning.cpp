@@ -88,7 +88,8 @@ bool Candidates::simulateLast() {
     auto count = static_cast<double>(ranks.ranks.size());
     use.devices += static_cast<int64_t>(ranks.ranks.size());
     use.computing += count * seconds.computing;
-    use.waiting += count * seconds.waiting;
+    // Below 0 by rounding.
+    use.waiting += count * std::max(seconds.waiting, 0.0);
     use.communicating += count * seconds.exposed;
   }
   for (double *seconds : {&use.computing, &use.waiting, &use.communicating})
@@ -174,7 +175,7 @@ ZeroAlone Candidates::describeZeroAlone() {
     return pure;
   Plan plan = zero::readPlan(
       *candidates.front().module->getOps<zero::PlanOp>().begin());
-  pure.stage = plan.stage;
+  pure.stage = static_cast<int>(plan.getStage());
   pure.seconds = plan.predicted;
   pure.simulatedSeconds = *kind.seconds;
   return pure;
@@ -296,7 +297,7 @@ std::string poplar::formatKinds(const AutoReport &report) {
   return text;
 }
 
-static llvm::json::Object toJSON(const PlanOfKind &kind) {
+static llvm::json::Object describeKind(const PlanOfKind &kind) {
   llvm::json::Object object{{"policy", kind.policy}};
   if (!kind.seconds) {
     object["error"] = kind.error;
@@ -316,7 +317,7 @@ static llvm::json::Object toJSON(const PlanOfKind &kind) {
 std::string poplar::formatAutoJSON(const AutoReport &report) {
   llvm::json::Array kinds;
   for (const PlanOfKind &kind : report.kinds)
-    kinds.push_back(toJSON(kind));
+    kinds.push_back(describeKind(kind));
   llvm::json::Value value = llvm::cantFail(llvm::json::parse(report.json));
   llvm::json::Object &object = *value.getAsObject();
   object["kinds"] = std::move(kinds);

@@ -118,9 +118,10 @@ std::vector<Part> ObjectivePlanner::listParts() {
 /// By what devices can do together. Nothing is known of a model that cannot be
 /// cut into units.
 void ObjectivePlanner::bound(std::vector<Part> &parts) {
+  mlir::ModuleOp module = compilation.getModule();
   mlir::ScopedDiagnosticHandler quiet(
-      whole->getContext(), [](mlir::Diagnostic &) { return mlir::success(); });
-  mlir::FailureOr<HybridModel> model = getHybridModel(*whole, cluster);
+      module.getContext(), [](mlir::Diagnostic &) { return mlir::success(); });
+  mlir::FailureOr<HybridModel> model = getHybridModel(module, cluster);
   std::string error;
   std::vector<HybridCluster> problems;
   if (mlir::succeeded(model))
@@ -220,9 +221,10 @@ void ObjectivePlanner::findFrontier() {
 }
 
 bool ObjectivePlanner::run() {
+  whole = compilation.getModule().clone();
+  // Forms buckets, as each plan does anew.
   if (!readCluster(compilation, request, cluster) || !checkPrices())
     return false;
-  whole = compilation.getModule().clone();
   std::vector<Part> parts = listParts();
   report.parts = static_cast<int64_t>(parts.size());
   bound(parts);
