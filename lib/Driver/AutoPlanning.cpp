@@ -21,6 +21,12 @@
 
 using namespace poplar;
 
+static const char *describe(llvm::StringRef policy) {
+  return policy == "exact"    ? "ZeRO alone"
+         : policy == "hybrid" ? "pipeline stages"
+                              : "distant devices";
+}
+
 namespace {
 
 /// Tries the kinds of plans, each on a copy of the module.
@@ -39,6 +45,7 @@ private:
   };
 
   PlanOfKind &add(const char *policy) {
+    request.enter(describe(policy));
     candidates.push_back({compilation.getModule().clone(), {}});
     report.kinds.push_back({policy, std::nullopt, "", std::nullopt});
     return report.kinds.back();
@@ -242,12 +249,6 @@ bool poplar::planAuto(Compilation &compilation, const AutoRequest &request,
 //===----------------------------------------------------------------------===//
 // What was found
 //===----------------------------------------------------------------------===//
-
-static const char *describe(llvm::StringRef policy) {
-  return policy == "exact"    ? "ZeRO alone"
-         : policy == "hybrid" ? "pipeline stages"
-                              : "distant devices";
-}
 
 /// What a device does longer than one of the plan that was chosen does.
 static std::string explainLoss(const PlanOfKind &kind,

@@ -163,7 +163,12 @@ bool ObjectivePlanner::consider(const Part &part) {
   compilation.setModule(take(part));
   AutoReport found;
   ++report.planned;
-  if (!planAuto(compilation, request, found)) {
+  AutoRequest own = request;
+  own.enter = [&](const std::string &step) {
+    request.enter("part " + std::to_string(report.planned) + " of " +
+                  std::to_string(report.parts) + " of the cluster: " + step);
+  };
+  if (!planAuto(compilation, own, found)) {
     // An error that was said.
     if (compilation.error.empty())
       return false;

@@ -25,6 +25,7 @@
 #include "Poplar/Transforms/Plan/Buildable.h"
 #include "Poplar/Transforms/Plan/ModelStages.h"
 #include "Poplar/Transforms/Plan/Passes.h"
+#include "SlowNote.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <cmath>
 #include <map>
@@ -194,6 +195,7 @@ static bool printBest(Compilation &compilation, StagedRequest staged,
   request.build = args.build;
   request.zeroOption = args.zeroOption;
   request.explains = args.explain || !args.json.empty();
+  request.enter = SlowNote::enter;
   // Of the module as it is: a plan may be of a part of it.
   ClusterView cluster = cluster::buildClusterView(compilation.getModule());
   ObjectiveReport report;

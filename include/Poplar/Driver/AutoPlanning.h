@@ -16,6 +16,7 @@
 
 #include "Poplar/Allocation/HeteroAllocate.h"
 #include "Poplar/Driver/HybridPlanning.h"
+#include <functional>
 
 namespace poplar {
 
@@ -27,6 +28,8 @@ struct AutoRequest : StagedRequest {
   std::string zeroOption;
   /// Explain the chosen plan as its own policy does.
   bool explains = false;
+  /// Called with what is planned next: "pipeline stages".
+  std::function<void(const std::string &)> enter = [](const std::string &) {};
 };
 
 /// The best plan of a kind.
