@@ -315,12 +315,18 @@ static llvm::json::Object describeKind(const PlanOfKind &kind) {
   return object;
 }
 
+std::string poplar::addMembers(llvm::StringRef object,
+                               llvm::json::Object members) {
+  std::string added =
+      llvm::formatv("{0:2}\n", llvm::json::Value(std::move(members)));
+  // "{\n  members\n}\n" each.
+  return object.drop_back(3).str() + "," + added.substr(1);
+}
+
 std::string poplar::formatAutoJSON(const AutoReport &report) {
   llvm::json::Array kinds;
   for (const PlanOfKind &kind : report.kinds)
     kinds.push_back(describeKind(kind));
-  llvm::json::Value value = llvm::cantFail(llvm::json::parse(report.json));
-  llvm::json::Object &object = *value.getAsObject();
-  object["kinds"] = std::move(kinds);
-  return llvm::formatv("{0:2}\n", value);
+  return addMembers(report.json,
+                    llvm::json::Object{{"kinds", std::move(kinds)}});
 }

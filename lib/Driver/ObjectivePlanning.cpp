@@ -198,8 +198,14 @@ bool ObjectivePlanner::consider(const Part &part) {
 
 /// Says how close the plans that were made come to the limits.
 bool ObjectivePlanner::refuse() {
+  const char *option = objective.deadline ? "deadline" : "budget";
   if (plans.empty()) {
     compilation.error = firstError;
+    if (report.planned == 0)
+      compilation.error =
+          llvm::formatv("no plan is within the limits, by what the devices can "
+                        "do at most; raise --{0}",
+                        option);
     return false;
   }
   auto fastest = llvm::min_element(plans, [](const auto &a, const auto &b) {
@@ -212,7 +218,7 @@ bool ObjectivePlanner::refuse() {
       "at "
       "a cost of {1:f6}, the cheapest {2:f4} s at {3:f6}; raise --{4}",
       fastest->seconds, fastest->cost, cheapest->seconds, cheapest->cost,
-      objective.deadline ? "deadline" : "budget");
+      option);
   return false;
 }
 
@@ -305,12 +311,9 @@ std::string poplar::formatObjectiveJSON(const ClusterView &cluster,
                                           {"policy", plan.policy},
                                           {"devices", std::move(devices)}});
   }
-  llvm::json::Value value =
-      llvm::cantFail(llvm::json::parse(formatAutoJSON(report.chosen)));
-  llvm::json::Object &object = *value.getAsObject();
-  object["cost"] = report.plan.cost;
-  object["frontier"] = std::move(frontier);
-  object["parts"] = report.parts;
-  object["planned_parts"] = report.planned;
-  return llvm::formatv("{0:2}\n", value);
+  return addMembers(formatAutoJSON(report.chosen),
+                    llvm::json::Object{{"cost", report.plan.cost},
+                                       {"frontier", std::move(frontier)},
+                                       {"parts", report.parts},
+                                       {"planned_parts", report.planned}});
 }

@@ -70,6 +70,9 @@ bool planAuto(Compilation &compilation, const AutoRequest &request,
 /// A line for each kind: its seconds and why it is slower than the chosen one,
 /// or why there is no such plan.
 std::string formatKinds(const AutoReport &report);
+/// A JSON object, formatted with an indentation of 2, with more members behind
+/// its own, whose order stays.
+std::string addMembers(llvm::StringRef object, llvm::json::Object members);
 /// The JSON of the chosen plan with a member `kinds`.
 std::string formatAutoJSON(const AutoReport &report);
 
