@@ -231,6 +231,17 @@ void ObjectivePlanner::findFrontier() {
       report.frontier.push_back(std::move(plan));
 }
 
+/// "4 a100, 2 v100"
+static std::string formatDevices(const ClusterView &cluster,
+                                 const PricedPlan &plan) {
+  std::string text;
+  for (auto [type, count] : llvm::zip_equal(cluster.types, plan.devices))
+    if (count > 0)
+      text +=
+          (text.empty() ? "" : ", ") + std::to_string(count) + " " + type.name;
+  return text;
+}
+
 bool ObjectivePlanner::run() {
   whole = compilation.getModule().clone();
   // Forms buckets, as each plan does anew.
@@ -259,6 +270,12 @@ bool ObjectivePlanner::run() {
     return refuse();
   compilation.setModule(std::move(best));
   findFrontier();
+  std::vector<Plan::Priced> written;
+  for (const PricedPlan &plan : report.frontier)
+    written.push_back(
+        {formatDevices(cluster, plan), plan.policy, plan.seconds, plan.cost});
+  zero::setFrontier(*compilation.getModule().getOps<zero::PlanOp>().begin(),
+                    written);
   return true;
 }
 
@@ -272,17 +289,6 @@ bool poplar::planByObjective(Compilation &compilation,
 //===----------------------------------------------------------------------===//
 // What was found
 //===----------------------------------------------------------------------===//
-
-/// "4 a100, 2 v100"
-static std::string formatDevices(const ClusterView &cluster,
-                                 const PricedPlan &plan) {
-  std::string text;
-  for (auto [type, count] : llvm::zip_equal(cluster.types, plan.devices))
-    if (count > 0)
-      text +=
-          (text.empty() ? "" : ", ") + std::to_string(count) + " " + type.name;
-  return text;
-}
 
 std::string poplar::formatCosts(const ClusterView &cluster,
                                 const ObjectiveReport &report) {

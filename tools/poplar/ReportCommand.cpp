@@ -212,6 +212,7 @@ static bool addPlan(const std::string &path, Compilation &compilation,
   }
   report.cluster = cluster::buildClusterView(module);
   report.used = countUsed(report.cluster, *plans.begin());
+  report.frontier = zero::readPlan(*plans.begin()).frontier;
   if (!simulateBaselines(compilation, report.baselines))
     return false;
   if (hasStages)

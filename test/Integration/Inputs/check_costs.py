@@ -5,7 +5,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""usage: check_costs.py DIRECTORY MODEL CLUSTER BATCH
+"""usage: check_costs.py DIRECTORY MODEL CLUSTER BATCH OPTION...
 
 Plans MODEL by hand on every part of CLUSTER whose devices of each type are all,
 half, a quarter, ... or none, prices the plans by the ranks that they have, and
@@ -18,7 +18,7 @@ import json
 import subprocess
 import sys
 
-directory, model, path, batch = sys.argv[1:]
+directory, model, path, batch, *given = sys.argv[1:]
 cluster = json.load(open(path))
 names = sorted(cluster["device_types"])
 counts = {name: sum(node["devices"].get(name, 0) for node in cluster["nodes"])
@@ -33,7 +33,7 @@ def plan(cluster_path, *options):
     """Seconds and cost of a plan; none, with the error, where there is none."""
     out, figures = f"{directory}/plan.mlir", f"{directory}/simulated.json"
     done = run("plan", model, "--cluster", cluster_path, "--global-batch", batch,
-               "-o", out, *options)  # fmt: skip
+               *given, "-o", out, *options)  # fmt: skip
     if done.returncode:
         return None, done.stderr
     assert run("simulate", out, "--json", figures).returncode == 0
@@ -91,7 +91,7 @@ expect(
 expect(min(it for it in by_hand if it[1] <= middle[1]), "--budget", str(middle[1]))
 
 done = run("plan", model, "--cluster", path, "--global-batch", batch, "--objective",
-           "cost", "--json", f"{directory}/report.json")  # fmt: skip
+           "cost", *given, "--json", f"{directory}/report.json")  # fmt: skip
 assert done.returncode == 0, done.stderr
 report = json.load(open(f"{directory}/report.json"))
 frontier = [(it["simulated_seconds"], it["cost"]) for it in report["frontier"]]

@@ -118,7 +118,9 @@ def Zero_PlanOp : Zero_Op<"plan", [NoRegionArguments, SingleBlock,
     form (`predicted_seconds`), their relative uncertainty where profiles are
     estimates, and simulated (`simulated_seconds`). `simulated_plans` lists the
     plans that were simulated to find this one, each with both times and with what
-    it is.
+    it is. Of a plan by cost, `priced_plans` lists the plans of parts of the
+    cluster than which none is both faster and cheaper: their `devices`, `policy`,
+    `simulated_seconds` and `cost` of an iteration.
   }];
   let arguments = (ins
     ConfinedAttr<I64Attr, [IntMinValue<0>, IntMaxValue<3>]>:$stage,
@@ -130,7 +132,8 @@ def Zero_PlanOp : Zero_Op<"plan", [NoRegionArguments, SingleBlock,
     OptionalAttr<F64Attr>:$predicted_seconds,
     OptionalAttr<F64Attr>:$predicted_uncertainty,
     OptionalAttr<F64Attr>:$simulated_seconds,
-    OptionalAttr<DictArrayAttr>:$simulated_plans);
+    OptionalAttr<DictArrayAttr>:$simulated_plans,
+    OptionalAttr<DictArrayAttr>:$priced_plans);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
     `stage` $stage `global_batch` $global_batch `policy` $policy
