@@ -99,7 +99,7 @@ static std::string formatLeftOut(const Arguments &args, mlir::ModuleOp module,
   if (canUseAll(args, module))
     text += "; --leave-out none makes all take part";
   auto model = module.lookupSymbol<mlir::func::FuncOp>("model");
-  if (model && findLongestRun(model).size() > 1)
+  if (model && !findLayers(model).empty())
     text += ". Pipeline stages may use them: --policy hybrid tries that";
   return text + ".\n";
 }
