@@ -82,7 +82,7 @@ static std::string formatLeftOut(const PlanArguments &args,
   if (canUseAll(args, module))
     text += "; --leave-out none makes all take part";
   auto model = module.lookupSymbol<mlir::func::FuncOp>("model");
-  if (!args.triesAllKinds() && model && findLongestRun(model).size() > 1)
+  if (!args.triesAllKinds() && model && !findLayers(model).empty())
     text += ". Pipeline stages may use them: --policy auto tries that";
   return text + ".\n";
 }
