@@ -185,7 +185,8 @@ static void sample(const PoplarProgram &Program, const Options &O,
                    Group *Ranks) {
   int Rank = Ranks ? Ranks->rank() : 0;
   bool UsesCaches = Program.decode && !O.NoCache;
-  Executor Exec(Program, {1}, static_cast<int>(O.Threads), Rank, UsesCaches);
+  Executor Exec(Program, {1}, static_cast<int>(O.Threads), Rank,
+                /*Samples=*/true);
   Exec.collectives = Ranks;
   std::optional<comm::CommStream::MemoryGuard> Guard;
   if (Ranks) {

@@ -40,21 +40,21 @@ static int chooseThreads(int Requested) {
 
 Executor::Executor(const PoplarProgram &Program,
                    const std::vector<int64_t> &Batches, int RequestedThreads,
-                   int Rank, bool Decodes)
+                   int Rank, bool Samples)
     : Program(Program), Model(Program),
       Threads(chooseThreads(RequestedThreads)), Dev(Program, Rank, Threads),
       TheState(Program, Rank) {
   for (int64_t Batch : Batches) {
     for (int64_t I = 0; Batch && I < Program.num_gemms; ++I)
       Dev.prepareGemm(*Program.gemms[I], Batch);
-    for (int64_t I = 0; Batch && Decodes && I < Program.num_decoding_gemms; ++I)
+    for (int64_t I = 0; Batch && Samples && I < Program.num_decoding_gemms; ++I)
       Dev.prepareGemm(*Program.decoding_gemms[I], Batch);
   }
   LargestBatch = *std::max_element(Batches.begin(), Batches.end());
   for (StartedExchange &S : Exchanges)
     S.Transfers.reserve(POPLAR_MAX_SHARERS);
   int64_t PerSample =
-      Decodes ? Program.sampling_bytes_per_sample : Program.bytes_per_sample;
+      Samples ? Program.sampling_bytes_per_sample : Program.bytes_per_sample;
   PeakBytes = ArenaBytes =
       getPeakBytes(Program, LargestBatch, Rank) +
       LargestBatch * (PerSample - Program.bytes_per_sample);

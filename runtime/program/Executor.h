@@ -43,9 +43,10 @@ class Executor {
 public:
   /// Prepares every GEMM for each of `Batches` (of which the largest decides
   /// the size of the arena). `Threads` of 0 means all of this process's cores.
-  /// With `Decodes`, there is room for caches, and decode() can be called.
+  /// With `Samples`, there is room for caches and for all logits of a sample:
+  /// decode() and infer() can be called.
   Executor(const PoplarProgram &Program, const std::vector<int64_t> &Batches,
-           int Threads, int Rank = 0, bool Decodes = false);
+           int Threads, int Rank = 0, bool Samples = false);
 
   const PoplarProgram &program() const { return Program; }
   const ModelInfo &model() const { return Model; }

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "CallBuilder.h"
+#include "KernelRows.h"
 #include "Poplar/Dialect/NN/NN.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -35,40 +36,55 @@ Value CallBuilder::createTransient(Operation *op, FlatSymbolRefAttr bucket,
 }
 
 Value CallBuilder::getBuffer(Value value) {
-  return value ? buffers.lookup(value) : Value();
-}
-
-/// Buffers of what `op` gives: those that it accumulates into or takes over, or
-/// new ones.
-void CallBuilder::bindResults(Operation *op) {
-  for (OpResult result : op->getResults()) {
-    if (buffers.count(result))
-      continue; // the caller's
-    if (OpOperand *operand =
-            getAccumulator(op, result.getResultNumber(), symbols)) {
-      buffers[result] = getBuffer(operand->get());
-      continue;
-    }
-    int64_t index = plan.getBuffer(result);
-    Value &buffer = created[index];
-    if (!buffer)
-      buffer =
-          createBuffer(source->hasAttr(nn::kUnitAttr) ? exec::Region::Scratch
-                                                      : exec::Region::Batch,
-                       plan.getBuffers()[index].offset,
-                       exec::getBufferType(result.getType()));
-    buffers[result] = buffer;
+  Value buffer = value ? buffers.lookup(value) : Value();
+  if (!buffer || !chunk || plan.findChunksAround(value))
+    return buffer;
+  auto type = cast<MemRefType>(buffer.getType());
+  if (!exec::getBufferSize(type).perSample ||
+      type.getDimSize(1) != chunk->tokens)
+    return buffer;
+  Value &rows = chunk->rows[buffer];
+  if (!rows) {
+    SmallVector<int64_t> shape(type.getShape());
+    shape[1] = chunk->end - chunk->first;
+    rows = exec::RowsOp::create(builder, loc,
+                                MemRefType::get(shape, type.getElementType()),
+                                buffer, chunk->first);
   }
+  return rows;
 }
 
-/// Ends the lives of buffers whose last use is `op`. What the function returns
-/// is read after its end.
-void CallBuilder::endBuffers(Operation *op) {
+/// The buffer of what an op gives: that which it accumulates into or takes
+/// over, or a new one.
+void CallBuilder::bindResult(OpResult result) {
+  if (buffers.count(result))
+    return; // the caller's
+  if (OpOperand *operand = getAccumulator(result.getOwner(),
+                                          result.getResultNumber(), symbols)) {
+    buffers[result] = getBuffer(operand->get());
+    return;
+  }
+  int64_t index = plan.getBuffer(result);
+  Value &buffer = created[index];
+  if (!buffer) {
+    auto type = cast<RankedTensorType>(result.getType());
+    if (plan.findChunksAround(result))
+      type = TokenChunks::getTypeInside(result, chunk->end - chunk->first);
+    buffer = createBuffer(source->hasAttr(nn::kUnitAttr) ? exec::Region::Scratch
+                                                         : exec::Region::Batch,
+                          plan.getBuffers()[index].offset,
+                          exec::getBufferType(type));
+  }
+  buffers[result] = buffer;
+}
+
+void CallBuilder::endBuffers(Operation *op, bool ofChunk) {
   if (!plan.isLastOfStep(op))
     return;
   int64_t step = plan.getStep(op);
   for (auto [index, buffer] : llvm::enumerate(plan.getBuffers()))
-    if (Value value = created.lookup(index); value && buffer.last == step)
+    if (Value value = created.lookup(index);
+        value && buffer.last == step && buffer.isInside == ofChunk)
       exec::EndOp::create(builder, loc, value);
 }
 
@@ -166,7 +182,7 @@ void CallBuilder::bindTurn() {
 // Calls
 //===----------------------------------------------------------------------===//
 
-void CallBuilder::lowerCall(func::CallOp call) {
+void CallBuilder::lowerUnit(func::CallOp call) {
   SmallVector<Value> arguments;
   for (Value operand : call.getOperands())
     arguments.push_back(getBuffer(operand));
@@ -184,14 +200,55 @@ void CallBuilder::lowerCall(func::CallOp call) {
 }
 
 void CallBuilder::lowerDispatch(exec::DispatchOp dispatch) {
-  SmallVector<Value> arguments;
-  for (Value operand : dispatch.getArgs())
-    arguments.push_back(getBuffer(operand));
+  SmallVector<Value> values(dispatch.getArgs());
   for (OpResult result : dispatch->getResults())
     if (!getAccumulator(dispatch, result.getResultNumber(), symbols))
-      arguments.push_back(getBuffer(result));
-  exec::DispatchOp::create(builder, loc, TypeRange{}, dispatch.getKernel(),
+      values.push_back(result);
+  auto kernel = symbols.lookupNearestSymbolFrom<exec::KernelOp>(
+      dispatch, dispatch.getKernelAttr());
+  auto types = kernel.getBufferTypes();
+  if (chunk) {
+    cut.insert(kernel);
+    kernel = getKernelOfRows(kernel, chunk->tokens, chunk->first, chunk->end);
+  }
+  SmallVector<Value> arguments;
+  // Tables remain whole.
+  for (auto [value, whole, type] :
+       llvm::zip_equal(values, types, kernel.getBufferTypes()))
+    arguments.push_back(whole == type ? buffers.lookup(value)
+                                      : getBuffer(value));
+  exec::DispatchOp::create(builder, loc, TypeRange{}, kernel.getSymName(),
                            arguments);
+}
+
+LogicalResult CallBuilder::lowerChunks(const TokenChunks &chunks) {
+  for (Operation *op : chunks.ops)
+    for (OpResult result : op->getResults())
+      if (!chunks.isInside(result))
+        bindResult(result);
+  for (int64_t first = 0; first < chunks.tokens; first += chunks.size) {
+    chunk = Chunk{chunks.tokens, first,
+                  std::min(first + chunks.size, chunks.tokens)};
+    for (Operation *op : chunks.ops) {
+      loc = op->getLoc();
+      for (OpResult result : op->getResults())
+        bindResult(result);
+      if (failed(lowerCall(op)))
+        return failure();
+      endBuffers(op, /*ofChunk=*/true);
+    }
+    // The next chunk's lie in the same places.
+    for (auto [index, buffer] : llvm::enumerate(plan.getBuffers()))
+      if (buffer.isInside)
+        created.erase(index);
+    for (Operation *op : chunks.ops)
+      for (Value result : op->getResults())
+        if (chunks.isInside(result))
+          buffers.erase(result);
+  }
+  chunk.reset();
+  endBuffers(chunks.ops.back());
+  return success();
 }
 
 /// Starts a collective; leaves its token and its buffer in `started` under the
@@ -334,9 +391,15 @@ LogicalResult CallBuilder::lower(Operation *op) {
         exec::getBufferType(get.getType()));
     return success();
   }
-  bindResults(op);
+  for (OpResult result : op->getResults())
+    bindResult(result);
+  return lowerCall(op);
+}
+
+/// What runs on buffers that are known.
+LogicalResult CallBuilder::lowerCall(Operation *op) {
   if (auto call = dyn_cast<func::CallOp>(op)) {
-    lowerCall(call);
+    lowerUnit(call);
     return success();
   }
   if (auto dispatch = dyn_cast<exec::DispatchOp>(op)) {
@@ -444,6 +507,11 @@ LogicalResult CallBuilder::run() {
   }
   Operation *terminator = source.front().getTerminator();
   for (Operation &op : source.front().without_terminator()) {
+    if (const TokenChunks *chunks = plan.findChunks(&op)) {
+      if (&op == chunks->ops.front() && failed(lowerChunks(*chunks)))
+        return failure();
+      continue;
+    }
     loc = op.getLoc();
     if (failed(lower(&op)))
       return failure();

@@ -42,9 +42,11 @@ struct SharedPlaces {
 /// Makes the exec.function of a planned function.
 class CallBuilder {
 public:
+  /// Kernels of which it runs some rows at a time are added to `cut`.
   CallBuilder(const FunctionPlan &plan, const SharedPlaces &places,
-              mlir::SymbolTableCollection &symbols)
-      : plan(plan), places(places), symbols(symbols),
+              mlir::SymbolTableCollection &symbols,
+              llvm::SetVector<exec::KernelOp> &cut)
+      : plan(plan), places(places), symbols(symbols), cut(cut),
         source(plan.getFunction()), builder(source) {}
 
   mlir::LogicalResult run();
@@ -59,22 +61,27 @@ private:
   void bindTurn();
   mlir::LogicalResult checkCopy(mlir::Operation *op);
   mlir::LogicalResult lower(mlir::Operation *op);
-  void lowerCall(mlir::func::CallOp call);
+  mlir::LogicalResult lowerCall(mlir::Operation *op);
+  void lowerUnit(mlir::func::CallOp call);
   void lowerDispatch(exec::DispatchOp dispatch);
+  /// Calls for one chunk of tokens after the other.
+  mlir::LogicalResult lowerChunks(const TokenChunks &chunks);
   /// Ops of the zero dialect; false for all others.
   bool lowerZero(mlir::Operation *op);
   mlir::Value start(mlir::Operation *op, zero::CollectiveKind kind,
                     mlir::FlatSymbolRefAttr bucket, mlir::Type wire,
                     mlir::ValueRange gradients, bool isTransient, bool unscale);
-  void bindResults(mlir::Operation *op);
+  void bindResult(mlir::OpResult result);
   void bindSlices(mlir::ResultRange values, mlir::Value flat,
                   mlir::FlatSymbolRefAttr bucket);
-  void endBuffers(mlir::Operation *op);
+  /// `ofChunk` if those inside a chunk end, not those around it.
+  void endBuffers(mlir::Operation *op, bool ofChunk = false);
 
   mlir::Value createBuffer(exec::Region region, int64_t offset,
                            mlir::MemRefType type);
   mlir::Value createTransient(mlir::Operation *op,
                               mlir::FlatSymbolRefAttr bucket, mlir::Type type);
+  /// The chunk's rows of what is outside, while calls for a chunk are made.
   mlir::Value getBuffer(mlir::Value value);
   const SharedPlaces::Bucket &getBucket(mlir::FlatSymbolRefAttr name) const {
     return places.buckets.find(name.getAttr())->second;
@@ -83,12 +90,20 @@ private:
   const FunctionPlan &plan;
   const SharedPlaces &places;
   mlir::SymbolTableCollection &symbols;
+  llvm::SetVector<exec::KernelOp> &cut;
   mlir::func::FuncOp source;
   mlir::OpBuilder builder;
   mlir::Location loc = source.getLoc();
   /// By value; and by index in the plan, what was created for it.
   llvm::DenseMap<mlir::Value, mlir::Value> buffers;
   llvm::DenseMap<int64_t, mlir::Value> created;
+  /// Tokens [first, end) of `tokens`, for which calls are made; and, by value,
+  /// the rows of those.
+  struct Chunk {
+    int64_t tokens, first, end;
+    llvm::DenseMap<mlir::Value, mlir::Value> rows{};
+  };
+  std::optional<Chunk> chunk;
   /// Token and buffer of each collective under way.
   llvm::DenseMap<mlir::Value, std::pair<mlir::Value, mlir::Value>> started;
 };

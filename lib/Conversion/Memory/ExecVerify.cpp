@@ -14,6 +14,7 @@
 #include "Poplar/Conversion/Memory/Passes.h"
 #include "Poplar/Conversion/Program/Program.h"
 #include "Poplar/Dialect/Exec/Exec.h"
+#include "llvm/ADT/StringSet.h"
 #include <limits>
 #include <map>
 
@@ -30,9 +31,11 @@ namespace {
 /// Follows a function's buffers from op to op.
 class FunctionVerifier {
 public:
+  /// Sampling alone has room for functions that `samples`.
   FunctionVerifier(exec::FunctionOp function, exec::ArenaOp arena,
-                   int64_t slotBytes)
-      : function(function), arena(arena), slotBytes(slotBytes) {}
+                   int64_t slotBytes, bool samples)
+      : function(function), arena(arena), slotBytes(slotBytes),
+        samples(samples) {}
 
   LogicalResult run();
 
@@ -46,6 +49,7 @@ private:
   exec::FunctionOp function;
   exec::ArenaOp arena;
   int64_t slotBytes;
+  bool samples;
   /// By region and offset: no two of them overlap. Empty ones are left out.
   std::map<std::pair<exec::Region, int64_t>, exec::BufferOp> alive;
   SmallPtrSet<Operation *, 16> dead;
@@ -75,9 +79,17 @@ public:
     int64_t slotBytes = 0;
     for (auto chunk : module.getOps<exec::ChunkOp>())
       slotBytes = std::max<int64_t>(slotBytes, chunk.getSlotBytes());
-    for (exec::FunctionOp function : functions)
-      if (failed(FunctionVerifier(function, arenas.front(), slotBytes).run()))
+    StringSet<> infer;
+    for (auto entry : module.getOps<exec::EntryOp>())
+      if (entry.getEntry() == nn::Entry::Infer)
+        infer.insert(entry.getFunction());
+    for (exec::FunctionOp function : functions) {
+      bool samples =
+          function.getDecoding() || infer.contains(function.getSymName());
+      if (failed(FunctionVerifier(function, arenas.front(), slotBytes, samples)
+                     .run()))
         return signalPassFailure();
+    }
   }
 };
 
@@ -100,8 +112,8 @@ int64_t getEnd(exec::BufferOp buffer) {
 int64_t FunctionVerifier::getRoom(exec::Region region) {
   switch (region) {
   case exec::Region::Batch:
-    return function.getDecoding() ? arena.getCachesOffset().value_or(0)
-                                  : arena.getPerSample();
+    return samples ? arena.getCachesOffset().value_or(arena.getPerSample())
+                   : arena.getPerSample();
   case exec::Region::Fixed:
     return arena.getTransientOffset();
   case exec::Region::Transient:

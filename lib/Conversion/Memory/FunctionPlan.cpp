@@ -71,8 +71,12 @@ static bool isReturned(Value value) {
 int64_t FunctionPlan::addBuffer(Value value, int64_t step, Region region) {
   int64_t index = buffers.size();
   bool external = region == Region::External;
-  buffers.push_back({external ? 0 : getBufferSize(value.getType()).bytes, step,
-                     step, region});
+  const TokenChunks *around = findChunksAround(value);
+  Type type = around ? TokenChunks::getTypeInside(value, around->size)
+                     : value.getType();
+  buffers.push_back(
+      {external ? 0 : getBufferSize(type).bytes, step, step, region});
+  buffers.back().isInside = around != nullptr;
   bufferOf[value] = index;
   return index;
 }
@@ -112,13 +116,20 @@ std::optional<int64_t>
 FunctionPlan::findReusable(Operation *op, OpResult result, int64_t step) {
   ArrayRef<int64_t> reusable = getReusable(op, result.getResultNumber());
   if (isUnit && isReturned(result)) {
+    if (findChunks(op))
+      return std::nullopt;
     recordReusableArguments(result, reusable);
     return std::nullopt;
   }
   // Others of its step may run after it.
   if (chained.contains(op))
     return std::nullopt;
+  const TokenChunks *around = findChunksAround(result);
   for (int64_t operand : reusable) {
+    // Chunks do not become whole, nor the other way round.
+    if (findChunks(op) &&
+        (!around || !around->isInside(op->getOperand(operand))))
+      continue;
     int64_t buffer = bufferOf.lookup(op->getOperand(operand));
     if (buffers[buffer].region == Region::Batch && buffers[buffer].last == step)
       return buffer;
@@ -212,6 +223,13 @@ void FunctionPlan::findSteps() {
   }
 }
 
+void FunctionPlan::findChunks() {
+  chunks = findTokenChunks(function, alignment, symbols);
+  for (auto [index, found] : llvm::enumerate(chunks))
+    for (Operation *op : found.ops)
+      chunksOf[op] = index;
+}
+
 /// The last step at which each value is read. A value is alive as long as what
 /// it becomes: an accumulation in place, or the collective that reads it.
 void FunctionPlan::findLastUses() {
@@ -219,6 +237,18 @@ void FunctionPlan::findLastUses() {
   for (Operation &op : body)
     for (Value operand : op.getOperands())
       lastUse[operand] = std::max(lastUse.lookup(operand), steps[&op]);
+  // Every chunk reads and writes what is outside.
+  for (const TokenChunks &around : chunks) {
+    auto prolongToEnd = [&](Value value) {
+      if (!around.isInside(value))
+        lastUse[value] =
+            std::max(lastUse.lookup(value), steps[around.ops.back()]);
+    };
+    for (Operation *op : around.ops) {
+      llvm::for_each(op->getOperands(), prolongToEnd);
+      llvm::for_each(op->getResults(), prolongToEnd);
+    }
+  }
   auto prolong = [&](Value value, Value successor) {
     lastUse[value] = std::max(lastUse.lookup(value), lastUse.lookup(successor));
   };
@@ -240,6 +270,7 @@ void FunctionPlan::findLastUses() {
 
 LogicalResult FunctionPlan::collect() {
   Block &body = function.getBody().front();
+  findChunks();
   findSteps();
   findLastUses();
   for (BlockArgument arg : body.getArguments())
@@ -274,9 +305,14 @@ LogicalResult FunctionPlan::collect() {
         bufferOf[value] = bufferOf.lookup(wait.getToken());
       continue;
     }
-    for (OpResult result : op.getResults())
-      if (failed(addResult(&op, result, steps[&op])))
+    const TokenChunks *around = findChunks(&op);
+    for (OpResult result : op.getResults()) {
+      // What leaves chunks is written from the first on.
+      bool isWhole = around && !around->isInside(result);
+      int64_t step = steps[isWhole ? around->ops.front() : &op];
+      if (failed(addResult(&op, result, step)))
         return failure();
+    }
     auto call = dyn_cast<func::CallOp>(op);
     if (!call)
       continue;

@@ -16,6 +16,7 @@
 
 #include "Poplar/Dialect/Exec/Exec.h"
 #include "Poplar/Planner/Model/ArenaPlan.h"
+#include "TokenChunks.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
@@ -61,13 +62,16 @@ public:
     Region region = Region::Batch;
     /// In its region, behind the inputs; -1 if it has no place in this plan.
     int64_t offset = -1;
+    /// Whether it has room for one chunk of tokens.
+    bool isInside = false;
   };
 
   /// The first `reserved` bytes of the batch region hold the steps' inputs.
-  FunctionPlan(mlir::func::FuncOp function, int64_t reserved, UnitPlans &units,
-               mlir::SymbolTableCollection &symbols)
-      : function(function), reserved(reserved), units(units), symbols(symbols) {
-  }
+  /// Chunks of tokens begin at multiples of `alignment` bytes.
+  FunctionPlan(mlir::func::FuncOp function, int64_t reserved, int64_t alignment,
+               UnitPlans &units, mlir::SymbolTableCollection &symbols)
+      : function(function), reserved(reserved), alignment(alignment),
+        units(units), symbols(symbols) {}
 
   /// Places the buffers; adds a unit's plan to `units`.
   mlir::LogicalResult run();
@@ -86,6 +90,18 @@ public:
     return !next || getStep(next) != getStep(op);
   }
 
+  /// The chunks in which an op runs, null if it runs at once.
+  const TokenChunks *findChunks(mlir::Operation *op) const {
+    auto found = chunksOf.find(op);
+    return found == chunksOf.end() ? nullptr : &chunks[found->second];
+  }
+  /// The chunks that a value is inside of.
+  const TokenChunks *findChunksAround(mlir::Value value) const {
+    mlir::Operation *op = value.getDefiningOp();
+    const TokenChunks *found = op ? findChunks(op) : nullptr;
+    return found && found->isInside(value) ? found : nullptr;
+  }
+
   /// Bytes placed and the largest sum of live bytes, the temporaries inside
   /// calls included; `transient` is not per sample.
   int64_t bytes = 0, liveBytes = 0;
@@ -94,6 +110,7 @@ public:
 private:
   mlir::LogicalResult collect();
   void findSteps();
+  void findChunks();
   void findLastUses();
   mlir::LogicalResult addResult(mlir::Operation *op, mlir::OpResult result,
                                 int64_t step);
@@ -113,13 +130,15 @@ private:
   bool isTurns(mlir::Value value);
 
   mlir::func::FuncOp function;
-  int64_t reserved;
+  int64_t reserved, alignment;
   UnitPlans &units;
   mlir::SymbolTableCollection &symbols;
   bool isUnit = false;
   /// Arguments of a unit whose buffers a result may take over, by result.
   mlir::SmallVector<mlir::SmallVector<int64_t>> reusableArguments;
   llvm::DenseMap<mlir::Operation *, int64_t> steps, scratchOf;
+  std::vector<TokenChunks> chunks;
+  llvm::DenseMap<mlir::Operation *, size_t> chunksOf;
   /// Between exchanges that are chained.
   llvm::DenseSet<mlir::Operation *> chained;
   llvm::DenseMap<mlir::Value, int64_t> bufferOf, lastUse;

@@ -40,21 +40,45 @@ static bool isOfToken(linalg::GenericOp op, OpOperand &operand) {
   });
 }
 
+/// Whether it reads at the element's own token, whose sample and number are its
+/// first two indices.
+static bool isOfToken(tensor::ExtractOp extract) {
+  if (!isOfBatch(extract.getTensor().getType()) ||
+      extract.getIndices().size() < 2)
+    return false;
+  for (unsigned dim = 0; dim < 2; ++dim) {
+    auto index = extract.getIndices()[dim].getDefiningOp<linalg::IndexOp>();
+    if (!index || index.getDim() != dim)
+      return false;
+  }
+  return true;
+}
+
 /// Whether a kernel reads an argument by computed indices alone: then it is
 /// given all of it.
 static bool isTable(BlockArgument argument) {
   return llvm::all_of(argument.getUsers(), [](Operation *user) {
-    return isa<tensor::ExtractOp, tensor::DimOp>(user);
+    auto extract = dyn_cast<tensor::ExtractOp>(user);
+    return extract ? !isOfToken(extract) : isa<tensor::DimOp>(user);
   });
 }
 
-/// Whether it is the index of a sample, or of a token in it.
-static bool isPosition(linalg::IndexOp index) { return index.getDim() < 2; }
+/// Whether a use of the index of a sample, or of a token in it, is of its
+/// position in the whole: not where the element's own row is read.
+static bool isPosition(OpOperand &use) {
+  auto extract = dyn_cast<tensor::ExtractOp>(use.getOwner());
+  return !extract || !isOfToken(extract) || use.getOperandNumber() > 2;
+}
 
-bool poplar::isTokenByToken(exec::KernelOp kernel, int64_t tokens) {
-  if (kernel.getKind() != exec::KernelKind::Rows || !kernel.getPerSample() ||
-      int64_t(kernel.getParts()) != tokens)
-    return false;
+static bool isPosition(linalg::IndexOp index) {
+  return index.getDim() < 2 &&
+         llvm::any_of(
+             index->getUses(), [](OpOperand &use) { return isPosition(use); });
+}
+
+/// Whether all ops read at their own token only, and what they make is for each
+/// token, or for none.
+static bool readsOwnTokens(exec::KernelOp kernel, int64_t tokens) {
   auto fits = [&](Type type) {
     return !isOfBatch(type) || hasTokens(type, tokens);
   };
@@ -70,12 +94,27 @@ bool poplar::isTokenByToken(exec::KernelOp kernel, int64_t tokens) {
     for (OpOperand &operand : op.getOpOperands())
       if (!isOfToken(generic, operand))
         return false;
-    for (auto extract : generic.getBody()->getOps<tensor::ExtractOp>())
-      if (auto table = dyn_cast<BlockArgument>(extract.getTensor());
-          !table || !isTable(table))
+    for (auto extract : generic.getBody()->getOps<tensor::ExtractOp>()) {
+      auto table = dyn_cast<BlockArgument>(extract.getTensor());
+      if (!isOfToken(extract) && (!table || !isTable(table)))
         return false;
+    }
   }
   return true;
+}
+
+bool poplar::isTokenByToken(exec::KernelOp kernel, int64_t tokens) {
+  return kernel.getKind() == exec::KernelKind::Rows && kernel.getPerSample() &&
+         int64_t(kernel.getParts()) == tokens && readsOwnTokens(kernel, tokens);
+}
+
+bool poplar::addsTokens(exec::KernelOp kernel, int64_t tokens) {
+  if (kernel.getKind() != exec::KernelKind::Columns)
+    return false;
+  for (auto [index, type] : llvm::enumerate(kernel.getResultTypes()))
+    if (!kernel.getInPlaceArgument(index))
+      return false;
+  return readsOwnTokens(kernel, tokens);
 }
 
 /// Gives the ops of a kernel of some rows the positions that they have in the
@@ -87,7 +126,8 @@ static void setPositions(exec::KernelOp kernel, int64_t tokens, int64_t first,
       [](BlockArgument argument) { return isOfBatch(argument.getType()); });
   for (auto generic : kernel.getBody().front().getOps<linalg::GenericOp>()) {
     SmallVector<linalg::IndexOp> indices(llvm::make_filter_range(
-        generic.getBody()->getOps<linalg::IndexOp>(), isPosition));
+        generic.getBody()->getOps<linalg::IndexOp>(),
+        [](linalg::IndexOp index) { return isPosition(index); }));
     if (indices.empty())
       continue;
     auto b = OpBuilder::atBlockBegin(generic.getBody());
@@ -110,8 +150,11 @@ static void setPositions(exec::KernelOp kernel, int64_t tokens, int64_t first,
     Value whole[] = {arith::DivUIOp::create(b, loc, row, length),
                      arith::RemUIOp::create(b, loc, row, length)};
     for (linalg::IndexOp index : indices) {
-      index.getResult().replaceAllUsesWith(whole[index.getDim()]);
-      index.erase();
+      index.getResult().replaceUsesWithIf(
+          whole[index.getDim()],
+          [](OpOperand &use) { return isPosition(use); });
+      if (index->use_empty())
+        index.erase();
     }
   }
 }
@@ -149,7 +192,8 @@ exec::KernelOp poplar::getKernelOfRows(exec::KernelOp kernel, int64_t tokens,
     for (Value result : op.getResults())
       result.setType(cut(result.getType()));
   made.setName(name);
-  made.setParts(end - first);
+  if (made.getKind() == exec::KernelKind::Rows)
+    made.setParts(end - first);
   made.setFunctionType(builder.getFunctionType(
       body.getArgumentTypes(), body.getTerminator()->getOperandTypes()));
   if (hasPositions)

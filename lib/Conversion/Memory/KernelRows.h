@@ -17,6 +17,9 @@ namespace poplar {
 /// the same token of what it reads: then it can run for some of them.
 bool isTokenByToken(exec::KernelOp kernel, int64_t tokens);
 
+/// Whether it adds values of a sample's tokens to what there is: then, too.
+bool addsTokens(exec::KernelOp kernel, int64_t tokens);
+
 /// A kernel for tokens [first, end) of such a kernel's `tokens`: the module's,
 /// if it is there. Buffers whose types differ from the kernel's are exec.rows.
 exec::KernelOp getKernelOfRows(exec::KernelOp kernel, int64_t tokens,

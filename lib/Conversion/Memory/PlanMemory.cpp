@@ -398,22 +398,31 @@ void PlanMemoryPass::runOnOperation() {
   for (ArrayRef<func::FuncOp> list : turns)
     llvm::append_range(steps, list);
 
+  // Libraries of GPUs choose their kernels by the alignment of buffers.
+  bool isHost =
+      StringRef(zero::ProgramInfo::get(module).target).starts_with("host");
+  int64_t alignment = isHost ? 1 : 256;
   SymbolTableCollection symbols;
   UnitPlans unitPlans;
   std::vector<FunctionPlan> plans;
   perSample = livePerSample = transient = liveTransient = sampling = 0;
+  int64_t logits = 0, liveLogits = 0; // of @infer
   for (func::FuncOp unit : units) {
-    plans.emplace_back(unit, 0, unitPlans, symbols);
+    plans.emplace_back(unit, 0, alignment, unitPlans, symbols);
     if (failed(plans.back().run()))
       return signalPassFailure();
   }
   for (func::FuncOp step : steps) {
-    FunctionPlan &plan = plans.emplace_back(step, reserved, unitPlans, symbols);
+    FunctionPlan &plan =
+        plans.emplace_back(step, reserved, alignment, unitPlans, symbols);
     if (failed(plan.run()))
       return signalPassFailure();
     // What sampling alone runs does not make the others' memory larger.
     if (step->hasAttr(nn::kDecodingAttr)) {
       sampling = std::max(sampling, plan.bytes);
+    } else if (places.roles[step] == nn::Entry::Infer) {
+      logits = std::max(logits, plan.bytes);
+      liveLogits = std::max(liveLogits, plan.liveBytes);
     } else {
       perSample = std::max(perSample, plan.bytes);
       livePerSample = std::max(livePerSample, plan.liveBytes);
@@ -422,20 +431,29 @@ void PlanMemoryPass::runOnOperation() {
     liveTransient = std::max(liveTransient, plan.liveTransientBytes);
   }
 
+  // Logits that only @infer has whole are in memory in sampling alone.
+  if (perSample && logits > perSample) {
+    sampling = std::max(sampling, logits);
+  } else {
+    perSample = std::max(perSample, logits);
+    livePerSample = std::max(livePerSample, liveLogits);
+  }
   int64_t copyBytes = placeCopies(module, places, builder);
   int64_t cacheBytes = placeCaches();
+  llvm::SetVector<exec::KernelOp> cut;
   for (const FunctionPlan &plan : plans)
-    if (failed(CallBuilder(plan, places, symbols).run()))
+    if (failed(CallBuilder(plan, places, symbols, cut).run()))
       return signalPassFailure();
   if (failed(replaceOptimizer(builder)))
     return signalPassFailure();
   for (ArrayRef<func::FuncOp> list : {units, steps, updates})
     for (func::FuncOp function : list)
       function.erase();
-  // Libraries of GPUs choose their kernels by the alignment of buffers.
-  bool isHost =
-      StringRef(zero::ProgramInfo::get(module).target).starts_with("host");
-  splitProducts(module, isHost ? 1 : 256);
+  splitProducts(module, alignment, cut);
+  // Only some of their rows are run.
+  for (exec::KernelOp kernel : cut)
+    if (SymbolTable::symbolKnownUseEmpty(kernel, module))
+      kernel.erase();
   FailureOr<int64_t> scratch = getLibraryScratch();
   if (failed(scratch))
     return signalPassFailure();

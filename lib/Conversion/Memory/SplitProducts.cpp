@@ -350,16 +350,8 @@ void ExchangeSplitter::chain(exec::WaitExchangeOp arrival,
   receive(products, begun);
 }
 
-/// Erases kernels that nothing runs any more: only some of their rows are.
-static void eraseUnused(ModuleOp module,
-                        const llvm::SetVector<exec::KernelOp> &kernels) {
-  for (exec::KernelOp kernel : kernels)
-    if (SymbolTable::symbolKnownUseEmpty(kernel, module))
-      kernel.erase();
-}
-
-void poplar::splitProducts(ModuleOp module, int64_t alignment) {
-  llvm::SetVector<exec::KernelOp> cut;
+void poplar::splitProducts(ModuleOp module, int64_t alignment,
+                           llvm::SetVector<exec::KernelOp> &cut) {
   for (auto function : module.getOps<exec::FunctionOp>()) {
     Operation *chained = nullptr;
     for (auto start : llvm::to_vector(
@@ -367,5 +359,4 @@ void poplar::splitProducts(ModuleOp module, int64_t alignment) {
       if (start.getOperation() != chained)
         chained = ExchangeSplitter(start, alignment, cut).run();
   }
-  eraseUnused(module, cut);
 }

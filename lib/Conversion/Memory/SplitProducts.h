@@ -10,6 +10,7 @@
 #define POPLAR_LIB_CONVERSION_MEMORY_SPLITPRODUCTS_H
 
 #include "Poplar/Dialect/Exec/Exec.h"
+#include "llvm/ADT/SetVector.h"
 
 namespace poplar {
 
@@ -19,8 +20,9 @@ namespace poplar {
 /// product that cannot be cut waits for all, or computes all first. Rows of
 /// buffers begin at multiples of `alignment` bytes. Kernels that make of what
 /// is scattered what is gathered next, chained to it, run piece by piece as
-/// well.
-void splitProducts(mlir::ModuleOp module, int64_t alignment);
+/// well; they are added to `cut`.
+void splitProducts(mlir::ModuleOp module, int64_t alignment,
+                   llvm::SetVector<exec::KernelOp> &cut);
 
 } // namespace poplar
 

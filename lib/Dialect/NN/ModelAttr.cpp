@@ -280,6 +280,11 @@ LogicalResult ModelVerifier::verify() {
                  failed(verifyCalls(model)));
 }
 
+std::optional<int64_t> nn::getChunkBytes(Operation *unit) {
+  auto bytes = unit->getAttrOfType<IntegerAttr>(kChunkBytesAttr);
+  return bytes ? std::optional(bytes.getInt()) : std::nullopt;
+}
+
 bool nn::isPacked(ModuleOp module) {
   return Model::of(module).getPacking().value_or(false);
 }
@@ -376,6 +381,12 @@ LogicalResult NNDialect::verifyOperationAttribute(Operation *op,
       return success();
     return op->emitError(
         "nn.decoding must be a number of tokens on a function");
+  }
+  if (attribute.getName() == kChunkBytesAttr) {
+    auto bytes = dyn_cast<IntegerAttr>(attribute.getValue());
+    if (op->hasAttr(kUnitAttr) && bytes && bytes.getInt() >= 1)
+      return success();
+    return op->emitError("nn.chunk_bytes must be a number of bytes on a unit");
   }
   if (attribute.getName() != kModelAttr)
     return op->emitError() << attribute.getName()

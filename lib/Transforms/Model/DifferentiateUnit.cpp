@@ -14,6 +14,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Transforms/Model/DifferentiateUnit.h"
+#include "Poplar/Dialect/Exec/Exec.h"
 #include "Poplar/Dialect/NN/NN.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -56,7 +57,8 @@ public:
   UnitDifferentiation(func::FuncOp unit, func::FuncOp work,
                       const Differentiation &how)
       : unit(unit), work(work), how(how), body(work.front()),
-        numArguments(unit.getNumArguments()) {}
+        numArguments(unit.getNumArguments()),
+        chunkBytes(nn::getChunkBytes(unit)) {}
 
   /// Appends the reverse pass to the clone `work`.
   LogicalResult buildReverse();
@@ -73,11 +75,17 @@ private:
   bool isReverse(Operation *op) const { return reverseOps.contains(op); }
   /// Whether the results of a forward op may be residuals: all or none.
   bool canKeep(Operation *op) const;
+  /// Whether a value is too large to be whole in memory.
+  bool isChunked(Value value) const {
+    return chunkBytes &&
+           exec::getBufferSize(value.getType()).bytes > *chunkBytes;
+  }
 
   func::FuncOp unit, work;
   const Differentiation &how;
   Block &body;
   unsigned numArguments;
+  std::optional<int64_t> chunkBytes;
   DifferentiatedUnit info;
 
   /// Results of the unit, in the clone.
@@ -167,6 +175,12 @@ bool UnitDifferentiation::canKeep(Operation *op) const {
   // Only a shape: its size may depend on the batch, its elements do not.
   if (isa<tensor::EmptyOp, linalg::FillOp>(op))
     return false;
+  auto isLarge = [&](Value value) { return isChunked(value); };
+  if (llvm::any_of(op->getResults(), isLarge))
+    return false;
+  // They are not made again for what is small, such as statistics of logits.
+  if (llvm::any_of(op->getOperands(), isLarge))
+    return true;
   switch (how.policy) {
   case RecomputePolicy::Keep:
     return true;
@@ -233,6 +247,8 @@ func::FuncOp UnitDifferentiation::buildBackward() {
       builder.getFunctionType({}, ValueRange(gradients).getTypes()));
   function.setPrivate();
   function->setAttr(kUnitAttr, builder.getUnitAttr());
+  if (chunkBytes)
+    function->setAttr(kChunkBytesAttr, builder.getI64IntegerAttr(*chunkBytes));
   Block *block = function.addEntryBlock();
   builder.setInsertionPointToStart(block);
 

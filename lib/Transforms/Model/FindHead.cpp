@@ -8,17 +8,37 @@
 
 #include "FindHead.h"
 #include "Poplar/Dialect/NN/NNGroupOps.h"
+#include "Poplar/Dialect/Zero/ZeroExchange.h"
 
 using namespace mlir;
 using namespace poplar;
 
+/// What an op compares with targets, null if it is no loss.
+static Value getLogits(Operation &op) {
+  if (auto loss = dyn_cast<nn::CrossEntropyOp>(op))
+    return loss.getLogits();
+  if (auto shared = dyn_cast<zero::CrossEntropyOp>(op))
+    return shared.getLogits();
+  return {};
+}
+
+std::optional<LossCall> poplar::findLoss(func::FuncOp model,
+                                         SymbolTable &symbols) {
+  std::optional<LossCall> found;
+  for (auto call : model.getOps<func::CallOp>()) {
+    auto unit = symbols.lookup<func::FuncOp>(call.getCallee());
+    if (!unit || unit.isExternal())
+      continue;
+    for (Operation &op : unit.front())
+      if (auto argument = dyn_cast_or_null<BlockArgument>(getLogits(op)))
+        found = LossCall{call, argument.getArgNumber()};
+  }
+  return found;
+}
+
 nn::LinearOp poplar::findHead(func::FuncOp model, SymbolTable &symbols) {
-  Value logits;
-  for (auto call : model.getOps<func::CallOp>())
-    if (auto unit = symbols.lookup<func::FuncOp>(call.getCallee()))
-      for (auto loss : unit.getOps<nn::CrossEntropyOp>())
-        if (auto argument = dyn_cast<BlockArgument>(loss.getLogits()))
-          logits = call.getOperand(argument.getArgNumber());
+  std::optional<LossCall> loss = findLoss(model, symbols);
+  Value logits = loss ? loss->getLogits() : Value();
   auto maker = logits ? logits.getDefiningOp<func::CallOp>() : func::CallOp();
   if (!maker)
     return {};

@@ -11,11 +11,23 @@
 
 #include "Poplar/Dialect/NN/NN.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include <optional>
 
 namespace poplar {
 
 /// The linear layer that makes the logits, which the loss is given; null if
 /// there is none.
+/// The call of the unit that compares logits with targets, and which of its
+/// operands the logits are.
+struct LossCall {
+  mlir::func::CallOp call;
+  unsigned logits;
+
+  mlir::Value getLogits() { return call.getOperand(logits); }
+};
+std::optional<LossCall> findLoss(mlir::func::FuncOp model,
+                                 mlir::SymbolTable &symbols);
+
 nn::LinearOp findHead(mlir::func::FuncOp model, mlir::SymbolTable &symbols);
 
 /// Whether a product chooses experts: PEFT and bitsandbytes do not count it as

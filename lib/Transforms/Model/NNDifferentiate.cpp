@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "FuseLoss.h"
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Dialect/Zero/Zero.h"
 #include "Poplar/Transforms/Model/DifferentiateUnit.h"
@@ -130,14 +131,16 @@ private:
                << nn::getName(entry)
                << " of a function that this pass makes: rename it";
 
+    // Whole logits are for @infer alone.
+    func::FuncOp trained = fuseLoss(model, symbols, chunkBytes);
     DifferentiatedUnits units;
-    for (func::CallOp call : model.getOps<func::CallOp>()) {
+    for (func::CallOp call : trained.getOps<func::CallOp>()) {
       FailureOr<func::FuncOp> unit = getUnit(call, symbols);
       if (failed(unit))
         return failure();
       if (units.contains(*unit))
         continue;
-      FailureOr<llvm::BitVector> frozen = findFrozen(*unit, model, symbols);
+      FailureOr<llvm::BitVector> frozen = findFrozen(*unit, trained, symbols);
       if (failed(frozen))
         return failure();
       FailureOr<DifferentiatedUnit> differentiated =
@@ -148,10 +151,12 @@ private:
         return failure();
       units.insert({*unit, std::move(*differentiated)});
     }
-    if (failed(buildTrain(model, symbols, units)) ||
-        failed(buildInference(model, symbols)))
+    if (failed(buildTrain(trained, symbols, units)) ||
+        failed(buildInference(model, trained, symbols)))
       return failure();
 
+    if (trained != model)
+      symbols.erase(trained);
     symbols.erase(model);
     for (auto function :
          llvm::make_early_inc_range(module.getOps<func::FuncOp>()))

@@ -373,7 +373,8 @@ static FailureOr<Value> findLogits(func::FuncOp model) {
   return logits;
 }
 
-LogicalResult poplar::buildInference(func::FuncOp model, SymbolTable &symbols) {
+LogicalResult poplar::buildInference(func::FuncOp model, func::FuncOp trained,
+                                     SymbolTable &symbols) {
   InferenceUnits units(symbols);
   // The last one is needed where there are positions.
   bool isPacked = model.getNumArguments() > kPositions;
@@ -392,6 +393,7 @@ LogicalResult poplar::buildInference(func::FuncOp model, SymbolTable &symbols) {
   if (failed(::buildInference(model, Entry::Infer, *logits, ofInfer, symbols,
                               units)))
     return failure();
-  return ::buildInference(model, Entry::Evaluate, end->getOperand(0),
+  return ::buildInference(trained, Entry::Evaluate,
+                          trained.front().getTerminator()->getOperand(0),
                           ofEvaluate, symbols, units);
 }

@@ -31,7 +31,10 @@ llvm::LogicalResult buildTrain(mlir::func::FuncOp model,
 /// `model`; where it takes positions, both take all its arguments. Units that
 /// draw random numbers are called as clones,
 /// @<unit>.inference, that do not.
+/// @infer gives the logits of `model`, @evaluate the loss of `trained`, which
+/// may be another form of it.
 llvm::LogicalResult buildInference(mlir::func::FuncOp model,
+                                   mlir::func::FuncOp trained,
                                    mlir::SymbolTable &symbols);
 
 } // namespace poplar

@@ -156,6 +156,16 @@ func.func private @layer() attributes {nn.units}
 
 // -----
 
+// expected-error @below {{nn.chunk_bytes must be a number of bytes on a unit}}
+func.func private @layer() attributes {nn.chunk_bytes = 64 : i64}
+
+// -----
+
+// expected-error @below {{nn.chunk_bytes must be a number of bytes on a unit}}
+func.func private @layer() attributes {nn.unit, nn.chunk_bytes = 0 : i64}
+
+// -----
+
 // expected-error @below {{nn.unit must be a unit attribute on a function}}
 func.func private @layer() attributes {nn.unit = 1 : i64}
 

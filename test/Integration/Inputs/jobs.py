@@ -13,6 +13,7 @@ import csv
 import json
 import math
 import os
+import pathlib
 import re
 import shutil
 import signal
@@ -281,9 +282,19 @@ class Workshop:
         return target
 
     def model(self, name):
-        """One of MODELS, or one with as many blocks: "llama-6"."""
+        """One of MODELS, or one with as many blocks: "llama-6"; or one whose
+        logits are made in chunks of so many bytes a sample: "llama:8192"."""
 
         def make(target):
+            base, _, chunk_bytes = name.partition(":")
+            if chunk_bytes:
+                text = pathlib.Path(self.model(base)).read_text()
+                mark = f"{{nn.chunk_bytes = {chunk_bytes} : i64, nn.unit}}"
+                head, loss = text.split("@loss(", 1)
+                pathlib.Path(target).write_text(
+                    head + "@loss(" + loss.replace("{nn.unit}", mark, 1)
+                )
+                return
             family, _, blocks = name.partition("-")
             config = os.path.join(SOURCES, "examples", "models", f"tiny-{family}.json")
             if blocks:

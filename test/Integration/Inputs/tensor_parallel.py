@@ -60,6 +60,9 @@ VARIANTS = {
     "gpt2-uneven-2x2": ("gpt2", 2, [shared(FAST, SLOW, parts=[2, 1], stage=3)]),
     # Recomputation goes through the exchanges again.
     "llama-recompute-unit": ("llama", 1, [shared("again", "again", stage=1)]),
+    # Each makes its columns of the logits in chunks of tokens.
+    "llama-chunks": ("llama:4096", 1, [shared("again", FAST, parts=[3, 1])]),
+    "bert-chunks": ("bert:2048", 1, [shared(FAST, FAST, stage=1)]),
     "gpt2-recompute-attention": ("gpt2", 1, [shared("lean", "lean", parts=[2, 1])]),
     "bert-recompute-unit": ("bert", 2, [shared("again", "again", stage=3)]),
     # Stages of a pipeline, which share in unlike ways.
@@ -114,8 +117,13 @@ RESUMED = (
 )
 
 
+def get_family(name):
+    return VARIANTS[name][0].partition(":")[0]
+
+
 def make_plan(model, pipelines, groups):
-    groups = [(end or UNITS[model], *rest) for end, *rest in groups]
+    units = UNITS[model.partition(":")[0]]
+    groups = [(end or units, *rest) for end, *rest in groups]
     # On slow links, tokens travel in pieces.
     bandwidth = "1.0e+06" if pipelines == 1 else "1.0e+09"
     return jobs.plan_shared(model, pipelines, groups, SAMPLES, TYPES, bandwidth)
@@ -138,7 +146,7 @@ def main():
         return reference, workshop.initial_weights(model)
 
     def compare(name, run):
-        model = VARIANTS[name][0]
+        model = get_family(name)
         reference, initial = references[model]
         loss, failures = jobs.compare_losses(run, reference, LOSSES)
         update, more = jobs.compare_updates(run, reference, initial)
@@ -159,7 +167,7 @@ def main():
         report.check(name, failures, note)
 
     def check_resumed(name):
-        model = VARIANTS[name][0]
+        model = get_family(name)
         job, alone = workshop.path(name), workshop.alone(model)
         batch = ["--global-batch", SAMPLES, "--batch", SAMPLES, "--threads", 1]
         for direction in ("out of", "into"):
@@ -177,7 +185,7 @@ def main():
             note, failures = compare(name, run)
             report.check(run_name, failures, note)
 
-    models = sorted({VARIANTS[name][0] for name in names})
+    models = sorted({get_family(name) for name in names})
     with concurrent.futures.ThreadPoolExecutor(max(2, os.cpu_count() // 2)) as pool:
         references = dict(zip(models, pool.map(prepare, models)))
         list(pool.map(check, names))

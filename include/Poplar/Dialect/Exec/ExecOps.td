@@ -119,7 +119,7 @@ def Exec_ArenaOp : Exec_Op<"arena", [HasParent<"::mlir::ModuleOp">]> {
     peak_bytes(b) = fixed + b * per_sample. `live` are the largest sums of bytes
     that are alive at one time: no placement needs less. A program that only
     samples has a larger batch region, of `sampling` bytes, in which caches lie
-    from `caches` on.
+    from `caches` on, behind what functions for sampling and @infer need.
   }];
   let arguments = (ins Exec_Bytes:$fixed, Exec_Bytes:$per_sample,
     Exec_Bytes:$live_per_sample, Exec_Bytes:$transient_offset,

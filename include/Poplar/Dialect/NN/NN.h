@@ -54,6 +54,9 @@ inline constexpr llvm::StringLiteral kCacheAttr = "nn.cache";
 /// The number of new tokens of each sample that a function of
 /// `--nn-add-decoding`, and the units that it calls, take.
 inline constexpr llvm::StringLiteral kDecodingAttr = "nn.decoding";
+/// On a unit, the bytes a sample beyond which a temporary is never whole: it is
+/// made in chunks of tokens (`--plan-memory`), and again in the backward pass.
+inline constexpr llvm::StringLiteral kChunkBytesAttr = "nn.chunk_bytes";
 /// The dictionary on a module with what the tools need to know of the model
 /// (`architecture`, `vocab_size`, `seq_len`, `objective` = "causal" | "masked",
 /// `config` = the source config.json as a string, ...). The dialect verifies it
@@ -68,6 +71,9 @@ enum ModelArgument : unsigned {
   kKeys = 2,
   kPositions = 3
 };
+
+/// The bytes of `kChunkBytesAttr`, if the unit has it.
+std::optional<int64_t> getChunkBytes(mlir::Operation *unit);
 
 /// Whether documents share samples, as nn.model says.
 bool isPacked(mlir::ModuleOp module);

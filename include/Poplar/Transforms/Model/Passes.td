@@ -109,11 +109,18 @@ def NNDifferentiate : Pass<"nn-differentiate", "::mlir::ModuleOp"> {
     For every unit @f makes @f.forward, which also returns the residuals, and
     @f.backward, which takes them; from @model makes @train, @evaluate and
     @infer. `recompute` chooses the residuals.
+
+    Logits of more than `chunk-bytes` a sample are kept under no policy. They
+    and the loss are computed in one unit, which has the attribute
+    `nn.chunk_bytes`: `--plan-memory` has it make the logits in chunks of tokens.
+    The attribute on the unit of the loss takes the place of the option.
   }];
   let options = [
     Option<"recompute", "recompute", "::poplar::RecomputePolicy",
            "::poplar::RecomputePolicy::Keep",
-           "keep, recompute-attention or recompute-unit">
+           "keep, recompute-attention or recompute-unit">,
+    Option<"chunkBytes", "chunk-bytes", "int64_t", "256 << 20",
+           "Bytes of the logits of a sample that may be whole in memory">
   ];
   let dependentDialects = ["::poplar::nn::NNDialect",
     "::mlir::func::FuncDialect", "::mlir::linalg::LinalgDialect",
