@@ -61,7 +61,7 @@ VARIANTS = {
     # Recomputation goes through the exchanges again.
     "llama-recompute-unit": ("llama", 1, [shared("again", "again", stage=1)]),
     # Each makes its columns of the logits in chunks of tokens.
-    "llama-chunks": ("llama:4096", 1, [shared("again", FAST, parts=[3, 1])]),
+    "llama-chunks": ("llama:4096", 1, [shared("again", "again", parts=[3, 1])]),
     "bert-chunks": ("bert:2048", 1, [shared(FAST, FAST, stage=1)]),
     "gpt2-recompute-attention": ("gpt2", 1, [shared("lean", "lean", parts=[2, 1])]),
     "bert-recompute-unit": ("bert", 2, [shared("again", "again", stage=3)]),
