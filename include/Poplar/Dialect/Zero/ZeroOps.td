@@ -154,8 +154,8 @@ def Zero_GroupOp : Zero_Op<"group", [HasParent<"PlanOp">]> {
   let description = [{
     The units [first, end), in their order, or several such ranges, one after
     the other in `units`; `stage` is that of ZeRO, with which the ranks of the
-    group share their units' state. A unit is a call of the repeated block; what
-    is in front of all blocks is one more, so is what is behind them.
+    group share their units' state. A unit is the call of a layer; what is in
+    front of all layers is one more, so is what is behind them.
 
     `tensor` is how many ranks of a pipeline share each unit (tensor
     parallelism); 1 where it is not written. Unlike pipelines may have unlike
