@@ -35,7 +35,27 @@ from commands import ROOT
 DEVICES = ("rtx3060", "rtx2080ti", "rtx3090", "rtx4090", "t4", "v100-16", "a10", "l4",
            "a100-40")  # fmt: skip
 # Policies that choose the devices of a plan.
-CHOOSING = ("exact", "hybrid", "geo")
+CHOOSING = ("auto", "exact", "hybrid", "geo")
+RECOMPUTE = ("keep", "recompute-attention", "recompute-unit")
+# What an expert may try: options of poplar plan beside the policy.
+SETTINGS = [
+    (policy, options)
+    for policy in ("auto", "exact", "hybrid", "geo")
+    for options in (
+        [()] * (policy != "auto")
+        + [("--zero", str(stage)) for stage in range(4) if policy != "geo"]
+        + [("--recompute", it) for it in RECOMPUTE]
+    )
+] + [
+    ("hybrid", ("--tensor-degree", "1")),
+    ("hybrid", ("--chunks", "1")),
+    ("exact", ("--state", "equal")),
+    ("exact", ("--state", "memory")),
+    ("exact", ("--leave-out", "none")),
+    ("poplar", ()),
+    ("uniform", ()),
+    ("whale", ()),
+]
 # What only the compiler's own checks say.
 INTERNAL = re.compile(r"'\w+\.\w+' op |^#|Assertion|PLEASE submit|Stack dump")
 
@@ -52,9 +72,7 @@ def draw_cluster(dice, most_devices):
     types = {name: {"device": name} for name in sorted(used)}
     if dice.random() < 0.2:
         name = dice.choice(sorted(used))
-        types[name]["recompute"] = dice.choice(
-            ("keep", "recompute-attention", "recompute-unit")
-        )
+        types[name]["recompute"] = dice.choice(RECOMPUTE)
     links = [{"inside": "nodes", "latency": 1e-5, "bandwidth": dice.choice((1e10, 2e11))}]
     for i, node in enumerate(nodes):
         for other in nodes[:i]:
@@ -105,6 +123,18 @@ def speed_link(cluster, dice):
     link["bandwidth"] *= 4
 
 
+def drop_node(cluster, name):
+    """The cluster without a node."""
+    part = copy.deepcopy(cluster)
+    part["nodes"] = [node for node in part["nodes"] if node["name"] != name]
+    part["links"] = [it for it in part["links"] if name not in it.get("between", ())]
+    used = {name for node in part["nodes"] for name in node["devices"]}
+    part["device_types"] = {
+        name: it for name, it in part["device_types"].items() if name in used
+    }
+    return part
+
+
 CHANGES = (split_type, shuffle_nodes, add_node, add_device, speed_link)
 
 
@@ -132,14 +162,15 @@ class Checker:
         with open(path, "w") as file:
             json.dump({"what": what, **case}, file, indent=1)
 
-    def plan(self, cluster, model, batch, policy):
+    def plan(self, cluster, model, batch, policy, options=()):
         """Seconds of the plan; none where there is none."""
-        case = {"cluster": cluster, "model": model, "batch": batch, "policy": policy}
+        case = {"cluster": cluster, "model": model, "batch": batch, "policy": policy,
+                "options": options}  # fmt: skip
         path, plan = f"{self.directory}/cluster.json", f"{self.directory}/plan.mlir"
         with open(path, "w") as file:
             json.dump(cluster, file)
         command = ["plan", "--model", self.models[model], "--cluster", path,
-                   "--global-batch", str(batch), "--policy", policy]  # fmt: skip
+                   "--global-batch", str(batch), "--policy", policy, *options]  # fmt: skip
         found = self.run(*command, "-o", plan)
         if found.returncode:
             text = found.stderr.strip()
@@ -175,10 +206,33 @@ class Checker:
                     cluster=cluster, changed=changed, model=model, batch=batch,
                 )  # fmt: skip
 
+    def compare_settings(self, number, cluster, model, batch):
+        """Of the plan that is made without any option."""
+        seconds = self.plan(cluster, model, batch, "auto")
+        others = [(cluster, policy, options) for policy, options in SETTINGS]
+        others += [(cluster, f"homogeneous:{name}", ())
+                   for name in sorted(cluster["device_types"])]  # fmt: skip
+        others += [(drop_node(cluster, node["name"]), "auto", ())
+                   for node in cluster["nodes"] if len(cluster["nodes"]) > 1]  # fmt: skip
+        for part, policy, options in others:
+            other = self.plan(part, model, batch, policy, options)
+            if not other:
+                continue
+            self.compared += 1
+            ratio = seconds / other if seconds else float("inf")
+            self.worst = max(self.worst, ratio)
+            if ratio > 1 + self.arguments.tolerance:
+                self.fail(
+                    f"{number}: {seconds} s, but {other} s by {policy} {' '.join(options)}",
+                    cluster=cluster, part=part, model=model, batch=batch,
+                )  # fmt: skip
+
     def check(self, number):
         dice = random.Random(f"{self.arguments.seed}/{number}")
         cluster = draw_cluster(dice, self.arguments.most_devices)
         model, batch = dice.choice(sorted(self.models)), dice.choice((1, 8, 17, 64))
+        if self.arguments.settings:
+            return self.compare_settings(number, cluster, model, batch)
         policies = self.arguments.policies.split(",")
         if "homogeneous" in policies:
             policies.remove("homogeneous")
@@ -203,10 +257,13 @@ def main():
     parser.add_argument("--most-devices", type=int, default=5)
     parser.add_argument("--tolerance", type=float, default=0.01)
     parser.add_argument(
-        "--policies", default="exact,poplar,uniform,whale,homogeneous,hybrid,geo"
+        "--policies", default="auto,exact,poplar,uniform,whale,homogeneous,hybrid,geo"
     )
     parser.add_argument(
         "--only-verify", action="store_true", help="compare no plans with others"
+    )
+    parser.add_argument(
+        "--settings", action="store_true", help="compare auto with all other settings"
     )
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:

@@ -33,9 +33,9 @@ compile_time = importlib.import_module("compile-time")
 MODELS = ROOT + "/examples/models/"
 # Options of `poplar plan`.
 JOBS = {
-    "two ranks, ZeRO 0": ["--zero", "0"],
-    "two ranks, ZeRO 2": ["--zero", "2"],
-    "two ranks, ZeRO 3": ["--zero", "3"],
+    "two ranks, ZeRO 0": ["--policy", "exact", "--zero", "0"],
+    "two ranks, ZeRO 2": ["--policy", "exact", "--zero", "2"],
+    "two ranks, ZeRO 3": ["--policy", "exact", "--zero", "3"],
     "pipeline of two stages": ["--zero", "0", "--micro-batch", "4", "--pipeline", "host+host"],
 }
 
@@ -82,7 +82,8 @@ def compare_planning(drivers, table, rounds, directory):
                     run(driver, "import", directory + "/config.json", "-o", model)
                 commands = {
                     "plan": ["--model", model, "--cluster", directory + "/cluster.json",
-                             "--global-batch", str(12 * devices), "--zero", "3", "-o", plan],
+                             "--global-batch", str(12 * devices), "--policy", "exact",
+                             "--zero", "3", "-o", plan],
                     "simulate": [plan],
                 }  # fmt: skip
                 for command, words in commands.items():

@@ -119,7 +119,8 @@ class Bench:
 
     def estimate(self, model, types):
         command = [self.poplar, "plan", model, "--cluster", self.write_cluster(types)]
-        return read_estimates(run(*command, "--global-batch", "1", "-o", "-").stdout)
+        command += ["--policy", "exact", "--global-batch", "1", "-o", "-"]
+        return read_estimates(run(*command).stdout)
 
 
 def seconds_at(profile, batch):

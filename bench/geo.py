@@ -93,7 +93,7 @@ class Geo(Workshop):
         self.plan("hybrid", "--policy", "hybrid")
         self.plan("equal", "--pipeline", units, "--micro-batch", self.arguments.micro_batch)
         self.plan("zero", "--leave-out", "none")
-        self.plan("choice")
+        self.plan("choice", "--policy", "exact")
         names = ["geo", "hybrid", "equal", "zero", "choice"]
         with open(self.path("geo.mlir")) as file:
             text = file.read()

@@ -115,7 +115,7 @@ def main():
                 seconds, _ = time(
                     arguments.poplar, "plan", "--model", model, "--cluster",
                     directory + "/cluster.json", "--global-batch", str(batch),
-                    "--zero", arguments.zero, "-o", plan,
+                    "--policy", "exact", "--zero", arguments.zero, "-o", plan,
                 )  # fmt: skip
                 planning = min(planning, seconds)
                 seconds, text = time(arguments.poplar, "simulate", plan, "--json", "-")

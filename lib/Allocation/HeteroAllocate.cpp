@@ -188,13 +188,15 @@ void HeteroAllocatePass::refuse(const PlanSearchResult &result,
       getOperation().emitError("has no plan in ")
       << (choices.stages.size() > 1 ? "any stage; in " : "") << "stage "
       << closest << ": " << reason;
-  std::vector<std::string> remedies =
-      findModelRemedies(getOperation(), cluster, model, algorithm, choices,
-                        /*triesPipelines=*/simulate && policy == "exact");
-  llvm::append_range(remedies,
-                     findRemedies(cluster, model, algorithm, choices));
+  std::vector<std::string> found;
+  if (remedies) {
+    found =
+        findModelRemedies(getOperation(), cluster, model, algorithm, choices,
+                          /*triesPipelines=*/simulate && policy == "exact");
+    llvm::append_range(found, findRemedies(cluster, model, algorithm, choices));
+  }
   StringRef separator = "; it would fit ";
-  for (const std::string &remedy : remedies) {
+  for (const std::string &remedy : found) {
     diagnostic << separator << remedy;
     separator = ", or ";
   }

@@ -9,124 +9,17 @@
 #include "Poplar/Driver/AutoPlanning.h"
 #include "HybridSteps.h"
 #include "Poplar/Dialect/Cluster/Cluster.h"
+#include "Poplar/Dialect/Zero/PlanFacts.h"
+#include "Poplar/Driver/Review.h"
+#include "Poplar/Driver/Simulated.h"
+#include "Poplar/Report/PlanReport.h"
 #include "Poplar/Simulation/Passes.h"
+#include "Poplar/Transforms/Plan/Buildable.h"
 #include "Poplar/Transforms/Plan/Passes.h"
 #include "mlir/IR/Diagnostics.h"
 #include "llvm/Support/FormatVariadic.h"
 
 using namespace poplar;
-
-namespace {
-
-/// Tries the kinds of plans, each on a copy of the module.
-class Candidates {
-public:
-  Candidates(Compilation &compilation, const StagedRequest &request,
-             AutoReport &report)
-      : compilation(compilation), request(request), report(report) {}
-
-  bool addZeroAlone(HeteroAllocateOptions allocation,
-                    const BuildOptions &build);
-  template <typename Result> void addStages(const char *policy);
-  /// Puts the fastest into the compilation.
-  bool take();
-
-private:
-  PlanOfKind &add(const char *policy) {
-    modules.emplace_back(compilation.getModule().clone());
-    report.kinds.push_back({policy, std::nullopt, ""});
-    return report.kinds.back();
-  }
-
-  Compilation &compilation;
-  const StagedRequest &request;
-  AutoReport &report;
-  /// By kind.
-  std::vector<mlir::OwningOpRef<mlir::ModuleOp>> modules;
-};
-
-} // namespace
-
-/// Fails only where programs of a plan cannot be made.
-bool Candidates::addZeroAlone(HeteroAllocateOptions allocation,
-                              const BuildOptions &build) {
-  PlanOfKind &kind = add("exact");
-  allocation.policy = kind.policy;
-  allocation.simulate = true;
-  mlir::ModuleOp module = *modules.back();
-  if (!compilation.run(module, [&](mlir::OpPassManager &pm) {
-        pm.addPass(createZeroFormBuckets({request.bucketBytes}));
-        pm.addPass(createEstimateProfiles());
-        pm.addPass(createHeteroAllocate(allocation, build));
-      })) {
-    std::swap(kind.error, compilation.error);
-    return true;
-  }
-  // As poplar simulate does it, and as stages are simulated.
-  mlir::OwningOpRef<mlir::ModuleOp> programs = module.clone();
-  kind.seconds = simulateZeroAlone(compilation, *programs);
-  return kind.seconds.has_value();
-}
-
-template <typename Result> void Candidates::addStages(const char *policy) {
-  PlanOfKind &kind = add(policy);
-  mlir::ModuleOp module = *modules.back();
-  std::string diagnosed;
-  mlir::ScopedDiagnosticHandler handler(
-      module.getContext(), [&](mlir::Diagnostic &diagnostic) {
-        if (diagnosed.empty() &&
-            diagnostic.getSeverity() == mlir::DiagnosticSeverity::Error)
-          diagnosed = diagnostic.str();
-        return mlir::success();
-      });
-  if (!compilation.run(module, [&](mlir::OpPassManager &pm) {
-        pm.addPass(createZeroFormBuckets({request.bucketBytes}));
-      })) {
-    std::swap(kind.error, compilation.error);
-    return;
-  }
-  ClusterView cluster = cluster::buildClusterView(module);
-  Result found;
-  if (mlir::succeeded(findPlan(module, cluster, request, found, kind.error)) &&
-      mlir::succeeded(addPlan(module, cluster, request, found)))
-    kind.seconds = found.simulation.seconds;
-  else if (kind.error.empty())
-    kind.error = diagnosed;
-}
-
-bool Candidates::take() {
-  std::optional<double> fastest;
-  for (auto [index, kind] : llvm::enumerate(report.kinds))
-    if (kind.seconds && (!fastest || *kind.seconds < *fastest)) {
-      fastest = kind.seconds;
-      report.chosen = index;
-    }
-  if (!fastest) {
-    compilation.error = "there is no plan of any kind";
-    for (const PlanOfKind &kind : report.kinds)
-      compilation.error += "\n  " + kind.policy + ": " + kind.error;
-    return false;
-  }
-  compilation.setModule(std::move(modules[report.chosen]));
-  return true;
-}
-
-bool poplar::planAuto(Compilation &compilation, const StagedRequest &request,
-                      const HeteroAllocateOptions &allocation,
-                      const BuildOptions &build, AutoReport &report) {
-  Candidates candidates(compilation, request, report);
-  if (!candidates.addZeroAlone(allocation, build))
-    return false;
-  candidates.addStages<HybridResult>("hybrid");
-  // The other kind that shards by stage 1 in each pipeline stage.
-  if (request.stage == "auto" || request.stage == "1")
-    candidates.addStages<GeoResult>("geo");
-  return candidates.take();
-}
-
-//===----------------------------------------------------------------------===//
-// What was found
-//===----------------------------------------------------------------------===//
 
 static const char *describe(llvm::StringRef policy) {
   return policy == "exact"    ? "ZeRO alone"
@@ -134,41 +27,306 @@ static const char *describe(llvm::StringRef policy) {
                               : "distant devices";
 }
 
+namespace {
+
+/// Tries the kinds of plans, each on a copy of the module.
+class Candidates {
+public:
+  Candidates(Compilation &compilation, const AutoRequest &request,
+             AutoReport &report)
+      : compilation(compilation), request(request), report(report) {}
+
+  bool run();
+
+private:
+  struct Candidate {
+    mlir::OwningOpRef<mlir::ModuleOp> module;
+    Timeline timeline;
+  };
+
+  PlanOfKind &add(const char *policy) {
+    request.enter(describe(policy));
+    candidates.push_back({compilation.getModule().clone(), {}});
+    report.kinds.push_back({policy, std::nullopt, "", std::nullopt});
+    return report.kinds.back();
+  }
+
+  bool addZeroAlone();
+  template <typename Report> bool addStages(const char *policy, Report &found);
+  bool simulateLast();
+  bool choose();
+  bool refuse();
+  ZeroAlone describeZeroAlone();
+  bool review();
+  bool reviewZeroAlone();
+
+  Compilation &compilation;
+  const AutoRequest &request;
+  AutoReport &report;
+  ClusterView cluster;
+  /// Parallel to the kinds of the report.
+  std::vector<Candidate> candidates;
+  HybridReport hybrid;
+  GeoReport geo;
+};
+
+} // namespace
+
+/// The kind that was added last, from its programs, as poplar simulate does it.
+bool Candidates::simulateLast() {
+  PlanOfKind &kind = report.kinds.back();
+  mlir::OwningOpRef<mlir::ModuleOp> programs =
+      candidates.back().module->clone();
+  std::optional<PlanSimulation> plan =
+      readSimulation(compilation, *programs, OverlapOptions());
+  if (!plan)
+    return false;
+  SimulationOptions options;
+  options.recordsTimeline = request.recordsTimeline;
+  std::optional<Simulation> result =
+      simulate(plan->problem, options, compilation.error);
+  if (!result)
+    return false;
+  kind.seconds = result->seconds;
+  candidates.back().timeline = std::move(result->timeline);
+  PlanOfKind::Use use;
+  for (auto [ranks, seconds] :
+       llvm::zip_equal(plan->classes, result->classes)) {
+    auto count = static_cast<double>(ranks.ranks.size());
+    use.devices += static_cast<int64_t>(ranks.ranks.size());
+    use.computing += count * seconds.computing;
+    // Below 0 by rounding.
+    use.waiting += count * std::max(seconds.waiting, 0.0);
+    use.communicating += count * seconds.exposed;
+  }
+  for (double *seconds : {&use.computing, &use.waiting, &use.communicating})
+    *seconds /= static_cast<double>(use.devices);
+  kind.use = use;
+  return true;
+}
+
+/// Fails only where programs of a plan cannot be made.
+bool Candidates::addZeroAlone() {
+  PlanOfKind &kind = add("exact");
+  HeteroAllocateOptions allocation = request.allocation;
+  allocation.policy = kind.policy;
+  allocation.simulate = true;
+  // They take long to find, and another kind may fit.
+  allocation.remedies = false;
+  if (compilation.run(*candidates.back().module, [&](mlir::OpPassManager &pm) {
+        pm.addPass(createEstimateProfiles());
+        pm.addPass(createHeteroAllocate(allocation, request.build));
+      }))
+    return simulateLast();
+  std::swap(kind.error, compilation.error);
+  return true;
+}
+
+/// Fails only where programs of a plan cannot be made.
+template <typename Report>
+bool Candidates::addStages(const char *policy, Report &found) {
+  PlanOfKind &kind = add(policy);
+  mlir::ModuleOp module = *candidates.back().module;
+  {
+    mlir::ScopedDiagnosticHandler handler(
+        module.getContext(), [&](mlir::Diagnostic &diagnostic) {
+          if (kind.error.empty() &&
+              diagnostic.getSeverity() == mlir::DiagnosticSeverity::Error)
+            kind.error = diagnostic.str();
+          return mlir::success();
+        });
+    std::string error;
+    if (mlir::failed(findPlan(module, cluster, request, found, error)) ||
+        mlir::failed(addPlan(module, cluster, request, found))) {
+      if (!error.empty())
+        kind.error = std::move(error);
+      return true;
+    }
+  }
+  if (found.isPlayed)
+    return simulateLast();
+  kind.seconds = found.simulation.seconds;
+  candidates.back().timeline = std::move(found.simulation.timeline);
+  return true;
+}
+
+/// Says what the plan of ZeRO alone lacks, and what would help: no other kind
+/// does.
+bool Candidates::refuse() {
+  HeteroAllocateOptions allocation = request.allocation;
+  allocation.policy = "exact";
+  allocation.simulate = true;
+  compilation.run(*candidates.front().module, [&](mlir::OpPassManager &pm) {
+    pm.addPass(createEstimateProfiles());
+    pm.addPass(createHeteroAllocate(allocation, request.build));
+  });
+  return false;
+}
+
+bool Candidates::choose() {
+  std::optional<double> fastest;
+  for (auto [index, kind] : llvm::enumerate(report.kinds))
+    // A difference by rounding is none.
+    if (kind.seconds && (!fastest || *kind.seconds < *fastest * (1 - 1e-9))) {
+      fastest = kind.seconds;
+      report.chosen = index;
+    }
+  return fastest || refuse();
+}
+
+ZeroAlone Candidates::describeZeroAlone() {
+  const PlanOfKind &kind = report.kinds.front();
+  ZeroAlone pure;
+  pure.error = kind.error;
+  if (!kind.seconds)
+    return pure;
+  Plan plan = zero::readPlan(
+      *candidates.front().module->getOps<zero::PlanOp>().begin());
+  pure.stage = static_cast<int>(plan.getStage());
+  pure.seconds = plan.predicted;
+  pure.simulatedSeconds = *kind.seconds;
+  return pure;
+}
+
+bool Candidates::reviewZeroAlone() {
+  std::optional<ReviewedPlan> reviewed =
+      reviewModule(*candidates.front().module, compilation.error);
+  if (!reviewed)
+    return false;
+  report.explanation = formatReview(reviewed->cluster, reviewed->review);
+  report.json =
+      formatPlanJSON(reviewed->cluster, reviewed->review, report.buildability);
+  return true;
+}
+
+/// The chosen plan, by what its policy has to say.
+bool Candidates::review() {
+  if (report.chosen == 0)
+    return reviewZeroAlone();
+  hybrid.pure = geo.pure = describeZeroAlone();
+  if (report.kinds[report.chosen].policy == "hybrid") {
+    if (!reviewHybrid(compilation, cluster, request, hybrid))
+      return false;
+    report.explanation = formatHybridText(hybrid);
+    report.json = formatHybridJSON(hybrid);
+    return true;
+  }
+  const PlanOfKind &other = report.kinds[1];
+  geo.hybridSeconds = other.seconds;
+  geo.hybridError = other.error;
+  reviewGeo(cluster, request, geo);
+  report.explanation = formatGeoText(geo);
+  report.json = formatGeoJSON(geo);
+  return true;
+}
+
+bool Candidates::run() {
+  if (!readCluster(compilation, request, cluster) || !addZeroAlone())
+    return false;
+  bool hasOthers = cluster.ranks.size() > 1 && request.zeroOption.empty();
+  if (hasOthers && !addStages("hybrid", hybrid))
+    return false;
+  // Geo plans have stage 1 in each pipeline stage.
+  if (hasOthers && (request.stage == "auto" || request.stage == "1") &&
+      !addStages("geo", geo))
+    return false;
+  if (!choose())
+    return false;
+  Candidate &chosen = candidates[report.chosen];
+  report.buildability = {request.leftOut, explainUnbuildable(*chosen.module)};
+  if (request.explains && !review())
+    return false;
+  report.timeline = std::move(chosen.timeline);
+  compilation.setModule(std::move(chosen.module));
+  return true;
+}
+
+bool poplar::planAuto(Compilation &compilation, const AutoRequest &request,
+                      AutoReport &report) {
+  return Candidates(compilation, request, report).run();
+}
+
+//===----------------------------------------------------------------------===//
+// What was found
+//===----------------------------------------------------------------------===//
+
+/// What a device does longer than one of the plan that was chosen does.
+static std::string explainLoss(const PlanOfKind &kind,
+                               const PlanOfKind &chosen) {
+  if (!kind.use || !chosen.use)
+    return "";
+  const PlanOfKind::Use &own = *kind.use, &other = *chosen.use;
+  struct Loss {
+    const char *verb;
+    double own, other;
+  } losses[] = {{"computes", own.computing, other.computing},
+                {"waits", own.waiting, other.waiting},
+                {"communicates", own.communicating, other.communicating}};
+  const Loss &most =
+      *llvm::max_element(losses, [](const Loss &a, const Loss &b) {
+        return a.own - a.other < b.own - b.other;
+      });
+  if (&most == losses && own.devices < other.devices)
+    return llvm::formatv(": {0} devices take part, not {1}", own.devices,
+                         other.devices);
+  return llvm::formatv(": a device {0} {1:f3} s of it, not {2:f3} s", most.verb,
+                       most.own, most.other);
+}
+
 std::string poplar::formatKinds(const AutoReport &report) {
-  std::string text =
-      "kinds of plans, with the seconds of an iteration simulated from their "
-      "programs:\n";
-  double best = *report.kinds[report.chosen].seconds;
-  for (auto [index, kind] : llvm::enumerate(report.kinds)) {
+  if (report.kinds.size() == 1)
+    return "";
+  const PlanOfKind &chosen = report.kinds[report.chosen];
+  std::string text = llvm::formatv(
+      "kinds of plans, with the seconds of an iteration simulated from {0}:\n",
+      chosen.use ? "their programs" : "programs or costs");
+  for (const PlanOfKind &kind : report.kinds) {
     text +=
         llvm::formatv("  {0,-16} {1,-7}", describe(kind.policy), kind.policy);
     if (!kind.seconds)
       text += " none: " + kind.error;
     else
       text += llvm::formatv(" {0,10:f4} s", *kind.seconds);
-    if (index == report.chosen)
+    if (&kind == &chosen)
       text += ", chosen";
     else if (kind.seconds)
-      text += llvm::formatv(", {0:f2} times as long", *kind.seconds / best);
+      text += llvm::formatv(", {0:f2} times as long{1}",
+                            *kind.seconds / *chosen.seconds,
+                            explainLoss(kind, chosen));
     text += "\n";
   }
   return text;
 }
 
+static llvm::json::Object describeKind(const PlanOfKind &kind) {
+  llvm::json::Object object{{"policy", kind.policy}};
+  if (!kind.seconds) {
+    object["error"] = kind.error;
+    return object;
+  }
+  object["simulated_seconds"] = *kind.seconds;
+  object["simulated_from"] = kind.use ? "programs" : "costs";
+  if (!kind.use)
+    return object;
+  object["devices"] = kind.use->devices;
+  object["computing_seconds"] = kind.use->computing;
+  object["waiting_seconds"] = kind.use->waiting;
+  object["exposed_seconds"] = kind.use->communicating;
+  return object;
+}
+
+std::string poplar::addMembers(llvm::StringRef object,
+                               llvm::json::Object members) {
+  std::string added =
+      llvm::formatv("{0:2}\n", llvm::json::Value(std::move(members)));
+  // "{\n  members\n}\n" each.
+  return object.drop_back(3).str() + "," + added.substr(1);
+}
+
 std::string poplar::formatAutoJSON(const AutoReport &report) {
   llvm::json::Array kinds;
-  for (const PlanOfKind &kind : report.kinds) {
-    llvm::json::Object object{{"policy", kind.policy}};
-    if (kind.seconds)
-      object["simulated_seconds"] = *kind.seconds;
-    else
-      object["error"] = kind.error;
-    kinds.push_back(std::move(object));
-  }
-  const PlanOfKind &chosen = report.kinds[report.chosen];
-  llvm::json::Object object{{"policy", "auto"},
-                            {"chosen", chosen.policy},
-                            {"simulated_seconds", *chosen.seconds},
-                            {"kinds", std::move(kinds)}};
-  return llvm::formatv("{0:2}\n", llvm::json::Value(std::move(object)));
+  for (const PlanOfKind &kind : report.kinds)
+    kinds.push_back(describeKind(kind));
+  return addMembers(report.json,
+                    llvm::json::Object{{"kinds", std::move(kinds)}});
 }

@@ -27,16 +27,21 @@ static bool planHybridBeside(Compilation &compilation,
   return true;
 }
 
+void poplar::reviewGeo(const ClusterView &cluster, const StagedRequest &request,
+                       GeoReport &report) {
+  describeDevices(cluster, request, report);
+  for (int type : report.cluster.types)
+    report.typeNames.push_back(cluster.types[type].name);
+  report.buildability.refusal = explainUnbuildable(
+      cluster, writePlan(cluster, report.cluster, *report.search.plan));
+  report.links = findLinkLoads(report.cluster.problem, *report.search.plan);
+}
+
 bool poplar::planGeo(Compilation &compilation, const StagedRequest &request,
                      GeoReport &report) {
   return planStaged(
       compilation, request, report, [&](const ClusterView &cluster) {
-        for (int type : report.cluster.types)
-          report.typeNames.push_back(cluster.types[type].name);
-        report.buildability.refusal = explainUnbuildable(
-            cluster, writePlan(cluster, report.cluster, *report.search.plan));
-        report.links =
-            findLinkLoads(report.cluster.problem, *report.search.plan);
+        reviewGeo(cluster, request, report);
         return planHybridBeside(compilation, cluster, request, report);
       });
 }

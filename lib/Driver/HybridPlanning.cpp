@@ -10,30 +10,16 @@
 #include "Poplar/Allocation/HeteroAllocate.h"
 #include "Poplar/Dialect/Cluster/Cluster.h"
 #include "Poplar/Dialect/Zero/PlanFacts.h"
+#include "Poplar/Driver/Simulated.h"
 #include "Poplar/Planner/Cluster/ClusterEdit.h"
 #include "Poplar/Report/HybridReport.h"
 #include "Poplar/Simulation/Passes.h"
-#include "Poplar/Simulation/PlanSimulation.h"
 #include "Poplar/Transforms/Plan/Passes.h"
 #include "mlir/IR/Diagnostics.h"
 #include <algorithm>
 #include <set>
 
 using namespace poplar;
-
-std::optional<double> poplar::simulateZeroAlone(Compilation &compilation,
-                                                mlir::ModuleOp module) {
-  if (!compilation.schedule(module, OverlapOptions()))
-    return std::nullopt;
-  mlir::FailureOr<PlanSimulation> simulation = buildPlanSimulation(module);
-  if (mlir::failed(simulation))
-    return std::nullopt;
-  std::optional<Simulation> result =
-      simulate(simulation->problem, {}, compilation.error);
-  if (!result)
-    return std::nullopt;
-  return result->seconds;
-}
 
 bool poplar::planZeroAlone(Compilation &compilation,
                            const HybridRequest &request, ZeroAlone &pure) {
@@ -51,9 +37,16 @@ bool poplar::planZeroAlone(Compilation &compilation,
   zero::PlanOp plan = *copy->getOps<zero::PlanOp>().begin();
   pure.stage = static_cast<int>(plan.getStage());
   pure.seconds = zero::readPlan(plan).predicted;
-  std::optional<double> seconds = simulateZeroAlone(compilation, *copy);
-  pure.simulatedSeconds = seconds.value_or(0);
-  return seconds.has_value();
+  std::optional<PlanSimulation> simulation =
+      readSimulation(compilation, *copy, OverlapOptions());
+  if (!simulation)
+    return false;
+  std::optional<Simulation> result =
+      simulate(simulation->problem, {}, compilation.error);
+  if (!result)
+    return false;
+  pure.simulatedSeconds = result->seconds;
+  return true;
 }
 
 double
@@ -183,10 +176,9 @@ std::optional<Timeline> poplar::playHypothetical(Compilation &compilation) {
   return std::move(found.simulation.timeline);
 }
 
-/// What only hybrid plans are compared with and split into. Fails with a
-/// diagnostic.
-static bool review(Compilation &compilation, const ClusterView &cluster,
-                   const HybridRequest &request, HybridReport &report) {
+bool poplar::reviewHybrid(Compilation &compilation, const ClusterView &cluster,
+                          const StagedRequest &request, HybridReport &report) {
+  describeDevices(cluster, request, report);
   std::vector<SolvedProblem> solved;
   for (const HybridResult::Column &column : report.columns)
     solved.push_back({column.problem, column.plan});
@@ -212,8 +204,8 @@ static bool review(Compilation &compilation, const ClusterView &cluster,
 
 bool poplar::planHybrid(Compilation &compilation, const StagedRequest &request,
                         HybridReport &report) {
-  return planStaged(compilation, request, report,
-                    [&](const ClusterView &cluster) {
-                      return review(compilation, cluster, request, report);
-                    });
+  return planStaged(
+      compilation, request, report, [&](const ClusterView &cluster) {
+        return reviewHybrid(compilation, cluster, request, report);
+      });
 }

@@ -18,12 +18,6 @@ namespace poplar {
 bool readCluster(Compilation &compilation, const HybridRequest &request,
                  ClusterView &cluster);
 
-/// Simulated seconds of the plan of ZeRO alone in a module, whose programs take
-/// its place. None, with an error said or in `compilation`, if it cannot be
-/// simulated.
-std::optional<double> simulateZeroAlone(Compilation &compilation,
-                                        mlir::ModuleOp module);
-
 /// The best plan without pipelines, made and simulated on a copy of the module.
 /// That there is none is no error.
 bool planZeroAlone(Compilation &compilation, const HybridRequest &request,
@@ -40,6 +34,23 @@ double getUncertainty(const ClusterView &cluster,
                       const std::vector<HybridCluster::Devices> &devices,
                       const std::string &fingerprint);
 
+/// What reports of both policies say of a plan that was found.
+template <typename Report>
+void describeDevices(const ClusterView &cluster, const StagedRequest &request,
+                     Report &report) {
+  report.buildability.leftOut = request.leftOut;
+  report.numDevices = cluster.ranks.size();
+  report.uncertainty =
+      getUncertainty(cluster, report.devices, report.model.fingerprint);
+}
+
+/// Adds to a plan that was found in the module what only its own policy says.
+/// Fails with a diagnostic.
+bool reviewHybrid(Compilation &compilation, const ClusterView &cluster,
+                  const StagedRequest &request, HybridReport &report);
+void reviewGeo(const ClusterView &cluster, const StagedRequest &request,
+               GeoReport &report);
+
 /// Plans the stages of the module as hybrid or geo planning does, and what both
 /// reports say of it. `review(cluster)` adds the rest; false where it fails.
 template <typename Report, typename Review>
@@ -47,15 +58,10 @@ bool planStaged(Compilation &compilation, const StagedRequest &request,
                 Report &report, Review review) {
   mlir::ModuleOp module = compilation.getModule();
   ClusterView cluster;
-  if (!readCluster(compilation, request, cluster) ||
-      mlir::failed(
-          findPlan(module, cluster, request, report, compilation.error)))
-    return false;
-  report.buildability.leftOut = request.leftOut;
-  report.numDevices = cluster.ranks.size();
-  report.uncertainty =
-      getUncertainty(cluster, report.devices, report.model.fingerprint);
-  return review(cluster) && planZeroAlone(compilation, request, report.pure) &&
+  return readCluster(compilation, request, cluster) &&
+         mlir::succeeded(
+             findPlan(module, cluster, request, report, compilation.error)) &&
+         review(cluster) && planZeroAlone(compilation, request, report.pure) &&
          (!request.addsPlan ||
           mlir::succeeded(addPlan(module, cluster, request, report)));
 }

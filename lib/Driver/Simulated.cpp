@@ -35,9 +35,8 @@ static bool hasProfiles(zero::PlanOp plan) {
 }
 
 std::optional<PlanSimulation>
-poplar::readSimulation(Compilation &compilation,
+poplar::readSimulation(Compilation &compilation, mlir::ModuleOp module,
                        const OverlapOptions &options) {
-  mlir::ModuleOp module = compilation.getModule();
   auto plans = module.getOps<zero::PlanOp>();
   if (plans.empty() || zero::readPlan(*plans.begin()).isWhole()) {
     // What the plan recomputes may have no profile.

@@ -139,8 +139,9 @@ StringAttr ClusterReader::getSource(json::Value type,
 }
 
 void ClusterReader::readDeviceType(const std::string &name, json::Value type) {
-  expectKeys(type, {"device", "target", "memory", "precision", "recompute",
-                    "flops", "bandwidth", "power", "threads", "source"});
+  expectKeys(type,
+             {"device", "target", "memory", "precision", "recompute", "flops",
+              "bandwidth", "power", "price", "threads", "source"});
   claimName(type, name);
   const DeviceSpecification *device = getDevice(type["device"]);
   bool takesTarget = device && !type["target"].isPresent();
@@ -169,7 +170,8 @@ void ClusterReader::readDeviceType(const std::string &name, json::Value type) {
       builder, getLoc(type), builder.getStringAttr(name), targetName, memory,
       getFormatAttr(builder.getContext(), precision),
       builder.getStringAttr(type["recompute"].getString("keep")), flops,
-      bandwidth, power, getInteger(type["threads"]), getSource(type, device),
+      bandwidth, power, getReal(type["price"]), getInteger(type["threads"]),
+      getSource(type, device),
       type["recompute"].isPresent() ? builder.getUnitAttr() : UnitAttr());
 }
 

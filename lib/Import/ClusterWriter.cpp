@@ -83,6 +83,7 @@ void Writer::write(DeviceTypeOp op) {
     });
   write("bandwidth", op.getBandwidthAttr());
   write("power", op.getPowerAttr());
+  write("price", op.getPriceAttr());
   write("threads", op.getThreadsAttr());
   write("source", op.getSourceAttr());
 }

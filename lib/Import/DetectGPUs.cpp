@@ -375,7 +375,7 @@ poplar::describeGPUs(const GPUMachine &machine,
           device ? builder.getDictionaryAttr(flops) : DictionaryAttr(),
           device ? builder.getF64FloatAttr(device->bandwidth) : FloatAttr(),
           power > 0 ? builder.getF64FloatAttr(power) : FloatAttr(),
-          /*threads=*/nullptr,
+          /*price=*/nullptr, /*threads=*/nullptr,
           builder.getStringAttr(
               "detected: " + gpu.name + ", driver " + machine.driver +
               ", 1 GiB left to context and collectives" +

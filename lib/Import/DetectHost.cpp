@@ -94,8 +94,8 @@ poplar::describeHost(const HostMachine &machine,
         getFormatAttr(&context,
                       findTargetInfo(target.getValue())->formats.front()),
         getText("keep"), /*flops=*/nullptr, /*bandwidth=*/nullptr,
-        /*power=*/nullptr, builder.getI64IntegerAttr(machine.cores / numRanks),
-        source,
+        /*power=*/nullptr, /*price=*/nullptr,
+        builder.getI64IntegerAttr(machine.cores / numRanks), source,
         /*fixed_recompute=*/UnitAttr());
   }
   SmallVector<Attribute> devices;

@@ -13,6 +13,23 @@
 
 using namespace poplar;
 
+std::string poplar::formatCosts(const ReportInput &input) {
+  Table table({"devices", "policy", "an iteration", "cost of it", ""});
+  std::optional<double> own = getPlanSeconds(input);
+  for (const Plan::Priced &plan : input.frontier) {
+    table.row(plan.devices);
+    table.cell(plan.policy);
+    table.cell(formatTime(plan.seconds));
+    table.cell(formatNumber(plan.cost));
+    table.cell(own && std::abs(plan.seconds / *own - 1) < 1e-6 ? "this plan"
+                                                               : "");
+  }
+  return table.finish() +
+         "<p class=\"note\">Simulated plans of parts of the cluster. None of "
+         "those that were made is both faster and cheaper than one of "
+         "these.</p>\n";
+}
+
 namespace {
 
 /// Ranks that do and hold the same, wherever they are.

@@ -407,6 +407,8 @@ std::string Page::format() {
                  : "<div class=\"setup\">" + cluster + setup +
                        (cluster.empty() ? "</div>\n" : "</div></div>\n"));
   addSection("Comparison", formatComparison(input, run));
+  if (!input.frontier.empty())
+    addSection("Cost", formatCosts(input));
   if (input.simulated)
     addSection("Timeline", formatTimelineSection(input, run));
   if (!input.run.empty())

@@ -64,6 +64,8 @@ std::string getTypeColor(const ReportInput &input, const std::string &type);
 /// The picture, and the begin of a column beside it.
 std::string formatClusterSection(const ReportInput &input);
 std::string formatComparison(const ReportInput &input, const RunFacts &run);
+/// What plans of parts of the cluster cost.
+std::string formatCosts(const ReportInput &input);
 std::string formatTimelineSection(const ReportInput &input,
                                   const RunFacts &run);
 std::string formatRunSection(const ReportInput &input, const RunFacts &run);

@@ -23,8 +23,8 @@
 using namespace mlir;
 using namespace poplar;
 
-/// Units of the program that is made: the first and the last are not counted.
-static constexpr int64_t unitsOfProgram = 3;
+/// Layers of each kind, at most, in the program that is made.
+static constexpr int64_t layersOfProgram = 3;
 
 //===----------------------------------------------------------------------===//
 // Parameters
@@ -46,55 +46,45 @@ static ParameterElements countElements(nn::ParameterOp parameter,
   return elements;
 }
 
-/// Names and elements of the units; what no cut may part is tied.
-static LogicalResult readUnits(ModuleOp module, func::FuncOp model,
-                               ArrayRef<func::CallOp> run,
-                               HybridModel &result) {
-  SymbolTable symbols(module);
-  llvm::DenseMap<Operation *, int> units;
-  int last = static_cast<int>(run.size()) + 1;
-  result.names.assign(last + 1, "");
-  UnitElements &parameters = result.parameters;
-  parameters.units.assign(last + 1, {});
-  for (size_t index = 0; index < run.size(); ++index) {
-    func::CallOp call = run[index];
-    units[call] = static_cast<int>(index) + 1;
-    result.names[index + 1] =
-        (call.getCallee() + "." + std::to_string(index)).str();
-  }
-  bool isBehind = false;
+/// "block.7" of a layer; of other units, the functions that they call.
+static std::vector<std::string> getNames(func::FuncOp model, size_t layers,
+                                         const ModelUnits &units) {
+  std::vector<std::string> names(units.size());
   for (auto call : model.getOps<func::CallOp>()) {
-    isBehind |= call == func::CallOp(run.front());
-    if (units.count(call))
-      continue;
-    int unit = units[call] = isBehind ? last : 0;
-    std::string &name = result.names[unit];
+    std::string &name = names[units.getUnit(call)];
     name += (name.empty() ? "" : ", ") + call.getCallee().str();
   }
-  for (auto get : model.getOps<nn::GetParameterOp>()) {
-    auto parameter = symbols.lookup<nn::ParameterOp>(get.getParameter());
-    auto type = cast<RankedTensorType>(get.getType());
+  for (size_t i = 0; i < layers; ++i)
+    names[i + 1] += "." + std::to_string(i);
+  return names;
+}
+
+/// Elements of the units; what no cut may part is tied.
+static LogicalResult readParameters(ModuleOp module, const ModelUnits &units,
+                                    UnitElements &result) {
+  int64_t last = units.size() - 1;
+  result.units.assign(units.size(), {});
+  for (auto parameter : module.getOps<nn::ParameterOp>()) {
+    auto type = cast<RankedTensorType>(parameter.getType());
     ParameterElements elements =
         countElements(parameter, type, zero::hasInt8States(parameter));
-    llvm::SmallDenseSet<int> users;
-    for (Operation *user : get->getUsers())
-      if (auto unit = units.find(user); unit != units.end())
-        users.insert(unit->second);
-    for (int unit : users)
-      parameters.units[unit] = parameters.units[unit] + elements;
+    auto users = units.getReaders(parameter.getSymNameAttr());
+    for (int64_t unit : users)
+      result.units[unit] = result.units[unit] + elements;
     if (users.size() < 2)
       continue;
     if (users.size() > 2 || !users.contains(0) || !users.contains(last) ||
         nn::isQuantized(type))
       return parameter.emitOpError("is used by several units: only the first "
                                    "and the last stage may share a parameter");
-    parameters.tied = parameters.tied + elements;
+    result.tied = result.tied + elements;
   }
   return success();
 }
 
 /// What the first of `degree` devices that share units holds of each.
-static LogicalResult readSharedElements(ModuleOp module, int degree,
+static LogicalResult readSharedElements(ModuleOp module,
+                                        const ModelUnits &units, int degree,
                                         HybridModel &result) {
   SharedElements &shared = result.shared[degree];
   UnitElements &part = shared.part, &whole = shared.whole;
@@ -105,9 +95,7 @@ static LogicalResult readSharedElements(ModuleOp module, int degree,
   OwningOpRef<ModuleOp> trial = module.clone();
   SmallVector<int64_t> parts(degree, 1);
   ModelSharding sharding(*trial, parts, /*position=*/0);
-  auto units =
-      ModelUnits::get(nn::findEntry<func::FuncOp>(module, nn::Entry::Model));
-  if (failed(units) || failed(sharding.run()))
+  if (failed(sharding.run()))
     return failure();
   SymbolTable symbols(module);
   for (const auto &[name, share] : sharding.getShares()) {
@@ -124,7 +112,7 @@ static LogicalResult readSharedElements(ModuleOp module, int degree,
                          share, POPLAR_STATE_BLOCK));
     ParameterElements elements = countElements(parameter, type, isInt8);
     UnitElements &held = isWhole ? whole : part;
-    auto readers = units->getReaders(name);
+    auto readers = units.getReaders(name);
     for (int64_t unit : readers)
       held.units[unit] = held.units[unit] + elements;
     if (!isWhole && readers.size() > 1)
@@ -186,14 +174,18 @@ static UnitExchanges countExchanges(func::FuncOp function) {
   return all;
 }
 
-/// Reads the units of a program of few of them.
+/// Reads the units of a program that has some of the `layers` of each kind.
 static HybridModel::Variant readProgram(const ShortProgram &made,
-                                        StringRef repeated, int64_t units) {
+                                        ArrayRef<func::CallOp> layers) {
   ModuleOp program = *made.tensors;
   SymbolTable symbols(program), planned(*made.buffers);
   HybridModel::Variant variant;
-  variant.units.resize(units + 2);
+  variant.units.resize(layers.size() + 2);
   variant.scratchBytes = getArena(*made.buffers).getScratchBytes();
+  // All layers of a kind are alike: the first call stands for them.
+  llvm::StringMap<UnitWork> kinds;
+  for (func::CallOp layer : layers)
+    kinds.try_emplace(layer.getCallee());
   bool isBehind = false, isAgain = false;
   for (auto call : nn::findEntry<func::FuncOp>(program, nn::Entry::Train)
                        .getOps<func::CallOp>()) {
@@ -201,15 +193,15 @@ static HybridModel::Variant readProgram(const ShortProgram &made,
     bool isForward = name.consume_back(".forward");
     if (!isForward)
       name.consume_back(".backward");
-    bool isRepeated = name == repeated;
-    isBehind |= isRepeated && isForward;
-    isAgain |= isRepeated && !isForward;
-    // All calls of the run are alike: one stands for them.
-    UnitWork &unit = variant.units[isRepeated             ? 1
-                                   : isBehind && !isAgain ? units + 1
-                                                          : 0];
+    auto kind = kinds.find(name);
+    bool isLayer = kind != kinds.end();
+    isBehind |= isLayer && isForward;
+    isAgain |= isLayer && !isForward;
+    UnitWork &unit = isLayer                ? kind->second
+                     : isBehind && !isAgain ? variant.units.back()
+                                            : variant.units.front();
     std::vector<RooflineOp> &ops = isForward ? unit.forward : unit.backward;
-    if (isRepeated && !ops.empty())
+    if (isLayer && !ops.empty())
       continue;
     auto callee = symbols.lookup<func::FuncOp>(call.getCallee());
     for (const RooflineOp &op : countOps(program, callee))
@@ -227,11 +219,11 @@ static HybridModel::Variant readProgram(const ShortProgram &made,
     else // The gradient that comes in, and what goes out.
       work += 2 * results;
     unit.workBytes = std::max(unit.workBytes, work);
-    if (isRepeated && isForward)
+    if (isLayer && isForward)
       variant.boundaryBytes = getBatchedBytes(call.getResultTypes()[0]);
   }
-  for (int64_t i = 2; i <= units; ++i)
-    variant.units[i] = variant.units[1];
+  for (size_t i = 0; i < layers.size(); ++i)
+    variant.units[i + 1] = kinds[func::CallOp(layers[i]).getCallee()];
   return variant;
 }
 
@@ -272,14 +264,13 @@ FailureOr<HybridModel> poplar::getHybridModel(ModuleOp module,
   auto model = nn::findEntry<func::FuncOp>(module, nn::Entry::Model);
   if (!model || model.isExternal())
     return module.emitError("has no function @model to cut into stages");
-  SmallVector<func::CallOp> run = findLongestRun(model);
-  if (run.size() < 2)
-    return model.emitError(
-        "has no function that is called repeatedly, between whose calls it "
-        "could be cut into stages: a plan of groups needs two layers of one "
-        "kind in a row");
+  FailureOr<ModelUnits> units = ModelUnits::get(model);
+  if (failed(units))
+    return failure();
+  SmallVector<func::CallOp> layers = findLayers(model);
   HybridModel result;
-  if (failed(readUnits(module, model, run, result)))
+  result.names = getNames(model, layers.size(), *units);
+  if (failed(readParameters(module, *units, result.parameters)))
     return failure();
   result.tokens =
       cast<RankedTensorType>(model.getArgumentTypes()[0]).getDimSize(1);
@@ -299,20 +290,18 @@ FailureOr<HybridModel> poplar::getHybridModel(ModuleOp module,
   std::vector<int> counts = cluster.countRanks();
   ClusterView merged = cluster;
   mergeAlikeTypes(merged);
-  auto units = static_cast<int64_t>(run.size());
   auto addVariant = [&](DeviceType type, int degree,
                         std::vector<HybridModel::Variant> &variants) {
     ProgramChoice choice(type);
     auto entry = known.find({choice.getKey(), degree});
     if (entry == known.end()) {
       FailureOr<ShortProgram> program = makeShortProgram(
-          module, std::min(units, unitsOfProgram), choice, degree);
+          module, countLayers(model, layersOfProgram), choice, degree);
       if (failed(program))
         return failure();
       entry = known
-                  .try_emplace(
-                      {choice.getKey(), degree},
-                      readProgram(*program, run.front().getCallee(), units))
+                  .try_emplace({choice.getKey(), degree},
+                               readProgram(*program, layers))
                   .first;
       entry->second.recompute = type.recompute;
       entry->second.tensorDegree = degree;
@@ -330,7 +319,7 @@ FailureOr<HybridModel> poplar::getHybridModel(ModuleOp module,
         result.mostTensorDegree);
     for (int degree : degrees)
       if (degree > 1 && !result.shared.count(degree) &&
-          failed(readSharedElements(module, degree, result)))
+          failed(readSharedElements(module, *units, degree, result)))
         return failure();
     for (RecomputePolicy policy : listWords<RecomputePolicy>()) {
       type.recompute = policy;

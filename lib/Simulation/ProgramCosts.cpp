@@ -47,12 +47,21 @@ std::vector<std::string> ProgramChoice::getKey() const {
 // Shorter models
 //===----------------------------------------------------------------------===//
 
-/// Units of the models from which costs are extrapolated: the first and the
-/// last unit of a run have neighbours that the others do not have.
-static constexpr int64_t fewUnits = 3;
+/// Layers of a kind in the models from which costs are extrapolated: the first
+/// and the last layer have neighbours that the others do not have.
+static constexpr int64_t fewLayers = 3;
 
-/// A module of the model alone, with its longest run cut to `units`.
-static OwningOpRef<ModuleOp> shorten(ModuleOp module, int64_t units,
+LayerCounts poplar::countLayers(func::FuncOp model, int64_t most) {
+  LayerCounts counts;
+  for (func::CallOp layer : findLayers(model)) {
+    int64_t &count = counts[layer.getCallee()];
+    count = std::min(count + 1, most);
+  }
+  return counts;
+}
+
+/// A module of the model alone, with the first layers of each kind.
+static OwningOpRef<ModuleOp> shorten(ModuleOp module, const LayerCounts &kept,
                                      const zero::ProgramInfo &info) {
   OwningOpRef<ModuleOp> shorter = ModuleOp::create(module.getLoc());
   // It is another model in these.
@@ -66,11 +75,12 @@ static OwningOpRef<ModuleOp> shorten(ModuleOp module, int64_t units,
   for (auto function : module.getOps<func::FuncOp>())
     builder.clone(*function);
   auto model = nn::findEntry<func::FuncOp>(*shorter, nn::Entry::Model);
-  SmallVector<func::CallOp> run = findLongestRun(model);
-  while (static_cast<int64_t>(run.size()) > units) {
-    func::CallOp last = run.pop_back_val();
-    last.getResult(0).replaceAllUsesWith(getTaken(last, run.back()));
-    last.erase();
+  LayerCounts counts;
+  for (func::CallOp layer : findLayers(model)) {
+    if (++counts[layer.getCallee()] <= kept.lookup(layer.getCallee()))
+      continue;
+    layer.getResult(0).replaceAllUsesWith(getTaken(layer));
+    layer.erase();
   }
   // Only the parameters that are still read.
   builder.setInsertionPointToStart(shorter->getBody());
@@ -131,11 +141,12 @@ static LogicalResult shareUnits(OwningOpRef<ModuleOp> &model, ModuleOp source,
   return success();
 }
 
-FailureOr<ShortProgram> poplar::makeShortProgram(ModuleOp module, int64_t units,
+FailureOr<ShortProgram> poplar::makeShortProgram(ModuleOp module,
+                                                 const LayerCounts &kept,
                                                  const ProgramChoice &choice,
                                                  int sharers) {
   ShortProgram program;
-  program.tensors = shorten(module, units, choice.info);
+  program.tensors = shorten(module, kept, choice.info);
   if (failed(run(*program.tensors,
                  [&](OpPassManager &pm) {
                    pm.addPass(
@@ -284,9 +295,9 @@ struct Measured {
 };
 } // namespace
 
-static FailureOr<Measured> measure(ModuleOp module, int64_t units,
+static FailureOr<Measured> measure(ModuleOp module, const LayerCounts &kept,
                                    const ProgramChoice &choice) {
-  FailureOr<ShortProgram> program = makeShortProgram(module, units, choice);
+  FailureOr<ShortProgram> program = makeShortProgram(module, kept, choice);
   if (failed(program))
     return failure();
   ModuleOp tensors = *program->tensors;
@@ -296,33 +307,40 @@ static FailureOr<Measured> measure(ModuleOp module, int64_t units,
       int64_t(arena.getPerSample()), int64_t(arena.getScratchBytes())};
 }
 
-/// What `count` more units than the `more` of two models add.
-static void extrapolate(Measured &more, const Measured &less, int64_t count) {
+/// Adds to `sum`, which has the ops of `more`, `count` times what `more` has
+/// more than `less`.
+static void extrapolate(Measured &sum, const Measured &more,
+                        const Measured &less, int64_t count) {
   std::map<decltype(RooflineOp().getKey()), double> before;
   for (const RooflineOp &op : less.ops)
     before[op.getKey()] = op.count;
-  for (RooflineOp &op : more.ops)
-    op.count += static_cast<double>(count) * (op.count - before[op.getKey()]);
-  more.perSample += count * (more.perSample - less.perSample);
+  for (auto [added, op] : llvm::zip_equal(sum.ops, more.ops))
+    added.count +=
+        static_cast<double>(count) * (op.count - before[op.getKey()]);
+  sum.perSample += count * (more.perSample - less.perSample);
 }
 
 FailureOr<ProgramCosts> poplar::getProgramCosts(ModuleOp module,
                                                 const ProgramChoice &choice) {
   auto model = nn::findEntry<func::FuncOp>(module, nn::Entry::Model);
-  int64_t units = findLongestRun(model).size();
-  FailureOr<Measured> measured =
-      measure(module, std::min(units, fewUnits + 1), choice);
+  LayerCounts kept = countLayers(model, fewLayers + 1);
+  FailureOr<Measured> measured = measure(module, kept, choice);
   if (failed(measured))
     return failure();
-  if (units > fewUnits + 1) {
-    FailureOr<Measured> less = measure(module, fewUnits, choice);
+  Measured sum = *measured;
+  for (auto [kind, count] : countLayers(model)) {
+    if (count <= fewLayers + 1)
+      continue;
+    LayerCounts fewer = kept;
+    fewer[kind] = fewLayers;
+    FailureOr<Measured> less = measure(module, fewer, choice);
     if (failed(less))
       return failure();
-    extrapolate(*measured, *less, units - fewUnits - 1);
+    extrapolate(sum, *measured, *less, count - fewLayers - 1);
   }
   ProgramCosts costs;
-  costs.ops = std::move(measured->ops);
-  costs.bytesPerSample = measured->perSample;
+  costs.ops = std::move(sum.ops);
+  costs.bytesPerSample = sum.perSample;
   SymbolTableCollection symbols;
   ParameterElements state;
   for (auto bucket : module.getOps<zero::BucketOp>()) {
@@ -335,6 +353,6 @@ FailureOr<ProgramCosts> poplar::getProgramCosts(ModuleOp module,
   costs.trained = state.trained;
   StateFormat format = StateFormat::of(choice.info.getWorkingFormat());
   costs.fixedBytes = getStateBytes(format, /*zeroStage=*/0, state, {}) +
-                     llvm::alignTo(measured->scratch, POPLAR_ALIGNMENT);
+                     llvm::alignTo(sum.scratch, POPLAR_ALIGNMENT);
   return costs;
 }

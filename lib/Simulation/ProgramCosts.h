@@ -8,8 +8,8 @@
 //
 // Counted in the program of one device that trains the model alone, as the
 // pipelines make it. Programs of deep models are not made: a model of few
-// units and one of one more tell what a unit adds, and all of its units add
-// the same.
+// layers of each kind and one of one less of a kind tell what such a layer
+// adds, and all layers of a kind add the same.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,6 +21,8 @@
 #include "Poplar/Target/Build.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/OwningOpRef.h"
+#include "llvm/ADT/MapVector.h"
+#include <limits>
 
 namespace poplar {
 
@@ -48,11 +50,18 @@ struct ShortProgram {
   mlir::OwningOpRef<mlir::ModuleOp> tensors, buffers;
 };
 
-/// The program of the model with its longest run cut to `units`, or that of the
-/// first of `sharers` devices of a type that share units. Fails with a
-/// diagnostic where it cannot be made.
+/// Numbers of layers, by the function that all layers of a kind call.
+using LayerCounts = llvm::MapVector<llvm::StringRef, int64_t>;
+
+/// The layers of @model, at most so many of a kind.
+LayerCounts countLayers(mlir::func::FuncOp model,
+                        int64_t most = std::numeric_limits<int64_t>::max());
+
+/// The program of the model with the first layers of each kind, as many as are
+/// `kept`, or that of the first of `sharers` devices of a type that share
+/// units. Fails with a diagnostic where it cannot be made.
 llvm::FailureOr<ShortProgram> makeShortProgram(mlir::ModuleOp module,
-                                               int64_t units,
+                                               const LayerCounts &kept,
                                                const ProgramChoice &choice,
                                                int sharers = 1);
 

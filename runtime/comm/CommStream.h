@@ -167,7 +167,10 @@ public:
   };
 
   /// Statistics of what is complete. Call it when nothing is under way.
-  const CommStatistics &getStatistics() const { return Statistics; }
+  CommStatistics getStatistics() const {
+    std::lock_guard<std::mutex> Lock(Mutex);
+    return Statistics;
+  }
   CommStatus getStatus() const;
   /// What every call throws by now; empty if nothing has failed.
   std::string getFailure() const;
@@ -200,6 +203,9 @@ private:
   void loop(const Factory &Make);
   void serve();
   void execute(const Operation &Op);
+  /// Adds the processor time of this thread since getThreadSeconds() was
+  /// `Since`. The thread that asks for statistics may be ahead of it.
+  void countProcessor(double Since);
   bool isQueuedOnDevice(const Operation &Op) const {
     return Device.getOrder() && !Op.Function && Ranks.isOnDevice(Op.C);
   }

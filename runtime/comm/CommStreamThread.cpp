@@ -15,6 +15,11 @@
 using namespace poplar::runtime;
 using namespace poplar::runtime::comm;
 
+void CommStream::countProcessor(double Since) {
+  std::lock_guard<std::mutex> Lock(Mutex);
+  Statistics.ProcessorSeconds += getThreadSeconds() - Since;
+}
+
 void CommStream::execute(const Operation &Op) {
   Clock::time_point Begin = Clock::now();
   if (Op.Function) {
@@ -41,7 +46,7 @@ void CommStream::execute(const Operation &Op) {
   int64_t Local = GetLocal(), Remote = GetRemote();
   double Processor = getThreadSeconds();
   Ranks.execute(Op.C);
-  Statistics.ProcessorSeconds += getThreadSeconds() - Processor;
+  countProcessor(Processor);
   account(Op.C, Begin, Clock::now(), GetLocal() - Local, GetRemote() - Remote);
 }
 
@@ -77,7 +82,7 @@ void CommStream::queue(Ticket T) {
     for (const IslandLibrary::Transfer &Given : *C.Transfers)
       Local += Given.SourceBytes;
   Device.add(T, Local, Used.getRemoteBytes() - Remote);
-  Statistics.ProcessorSeconds += getThreadSeconds() - Processor;
+  countProcessor(Processor);
   if (Completed + 1 == T)
     Device.setLastLook(Clock::now());
 }
@@ -117,7 +122,7 @@ void CommStream::watch(Ticket Until, bool OrWork) {
     std::unique_lock<std::mutex> Lock(Mutex);
     Work.wait_for(Lock, Pause, MayLeave);
   }
-  Statistics.ProcessorSeconds += getThreadSeconds() - Processor;
+  countProcessor(Processor);
 }
 
 void CommStream::complete() {

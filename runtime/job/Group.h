@@ -39,7 +39,7 @@ public:
   void close();
   /// Rank 0 writes what all ranks did when. Collective.
   void writeTrace(const std::string &Path);
-  const comm::CommStatistics &getStatistics() const {
+  comm::CommStatistics getStatistics() const {
     return Stream.getStatistics();
   }
 

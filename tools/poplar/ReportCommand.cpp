@@ -40,7 +40,7 @@ struct SimulatedPlan {
 /// Simulates the plan of the module, which is scheduled for it.
 static std::optional<SimulatedPlan> simulatePlan(Compilation &compilation) {
   std::optional<PlanSimulation> plan =
-      readSimulation(compilation, OverlapOptions());
+      readSimulation(compilation, compilation.getModule(), OverlapOptions());
   if (!plan)
     return std::nullopt;
   SimulationOptions options;
@@ -212,6 +212,7 @@ static bool addPlan(const std::string &path, Compilation &compilation,
   }
   report.cluster = cluster::buildClusterView(module);
   report.used = countUsed(report.cluster, *plans.begin());
+  report.frontier = zero::readPlan(*plans.begin()).frontier;
   if (!simulateBaselines(compilation, report.baselines))
     return false;
   if (hasStages)

@@ -113,7 +113,7 @@ static bool run(Compilation &compilation, const Arguments &args) {
     return false;
   }
   std::optional<PlanSimulation> plan =
-      readSimulation(compilation, args.overlap);
+      readSimulation(compilation, compilation.getModule(), args.overlap);
   if (!plan)
     return false;
   std::optional<Simulation> result =

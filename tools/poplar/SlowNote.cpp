@@ -11,12 +11,16 @@
 #include <unistd.h>
 #include <utility>
 
+SlowNote *SlowNote::current = nullptr;
+
 SlowNote::SlowNote(std::string name) : name(std::move(name)) {
+  current = this;
   if (isatty(STDERR_FILENO))
     thread = std::thread([this] { run(); });
 }
 
 SlowNote::~SlowNote() {
+  current = nullptr;
   if (!thread.joinable())
     return;
   {
@@ -27,6 +31,13 @@ SlowNote::~SlowNote() {
   thread.join();
 }
 
+void SlowNote::enter(std::string step) {
+  if (!current)
+    return;
+  std::lock_guard<std::mutex> lock(current->mutex);
+  current->step = std::move(step);
+}
+
 void SlowNote::run() {
   auto begin = std::chrono::steady_clock::now();
   std::unique_lock<std::mutex> lock(mutex);
@@ -34,8 +45,9 @@ void SlowNote::run() {
     if (done.wait_until(lock, begin + std::chrono::seconds(seconds),
                         [this] { return isDone; }))
       return;
-    std::string line =
-        name + ": still at work after " + std::to_string(seconds) + " s\n";
+    std::string line = name + ": still at work after " +
+                       std::to_string(seconds) + " s" +
+                       (step.empty() ? "" : ", on " + step) + "\n";
     // Processes are forked meanwhile: nothing that has a lock of its own.
     if (write(STDERR_FILENO, line.data(), line.size()) < 0)
       return;

@@ -15,18 +15,23 @@
 #include <thread>
 
 /// While it lives, prints a line on a terminal after 2 s, and then ever more
-/// seldom. It prints nothing where standard error is not a terminal.
+/// seldom. It prints nothing where standard error is not a terminal. There is
+/// one at most.
 class SlowNote {
 public:
   explicit SlowNote(std::string name);
   ~SlowNote();
+  /// What the command is at, for the next line.
+  static void enter(std::string step);
   SlowNote(const SlowNote &) = delete;
   SlowNote &operator=(const SlowNote &) = delete;
 
 private:
   void run();
 
-  std::string name;
+  static SlowNote *current;
+
+  std::string name, step;
   std::mutex mutex;
   std::condition_variable done;
   bool isDone = false;

@@ -58,7 +58,9 @@ def HeteroAllocate : Pass<"hetero-allocate", "::mlir::ModuleOp"> {
     Option<"simulate", "simulate", "bool", "false",
            "Choose among the best plans by simulating their programs">,
     Option<"allowLossy", "allow-lossy", "bool", "false",
-           "Let collectives between nodes round where that is faster">
+           "Let collectives between nodes round where that is faster">,
+    Option<"remedies", "remedies", "bool", "true",
+           "Without a plan, say what would make the model fit">
   ];
   let dependentDialects = ProgramDialects;
 }

@@ -111,6 +111,8 @@ struct ReportInput {
   std::optional<StagedPlan> stages;
   std::optional<SimulatedIteration> simulated;
   std::vector<ReportBaseline> baselines;
+  /// Of a plan by cost.
+  std::vector<Plan::Priced> frontier;
   /// Whether it is of a run, which may have no steps.
   bool isRun = false;
   std::vector<MeasuredStep> run;

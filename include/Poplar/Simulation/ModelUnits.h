@@ -19,11 +19,10 @@
 
 namespace poplar {
 
-/// Cuts @model of `module`: one unit for all calls in front of the longest run
-/// of calls of one function, one for each call of the run, one for all behind
-/// it. Counts what they do on each device type of `cluster` that has ranks,
-/// under every recomputation policy. Fails with a diagnostic where there is no
-/// such run, or a program cannot be made.
+/// Cuts @model of `module` into units (ModelStages.h). Counts what they do on
+/// each device type of `cluster` that has ranks, under every recomputation
+/// policy. Fails with a diagnostic where there are no layers, or a program
+/// cannot be made.
 llvm::FailureOr<HybridModel> getHybridModel(mlir::ModuleOp module,
                                             const ClusterView &cluster);
 

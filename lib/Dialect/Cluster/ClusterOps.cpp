@@ -328,6 +328,9 @@ LogicalResult DeviceTypeOp::verify() {
   if (getPower() &&
       failed(expectPositive(*this, "power", getPower()->convertToDouble())))
     return failure();
+  if (getPrice() &&
+      failed(expectNotNegative(*this, "price", getPrice()->convertToDouble())))
+    return failure();
   DictionaryAttr flops = getFlopsAttr();
   if (!flops)
     return success();

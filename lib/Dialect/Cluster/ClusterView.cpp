@@ -60,6 +60,7 @@ void ViewBuilder::add(DeviceTypeOp op) {
           cast<FloatAttr>(entry.getValue()).getValueAsDouble();
   type.bandwidth = toDouble(op.getBandwidth());
   type.power = toDouble(op.getPower());
+  type.price = toDouble(op.getPrice());
   type.threads = toInteger(op.getThreads());
 }
 

@@ -169,10 +169,12 @@ ModelFacts zero::getModelFacts(ModuleOp module) {
 // Plans
 //===----------------------------------------------------------------------===//
 
-/// A dictionary of simulated_plans, see zero.plan.
+/// Dictionaries of simulated_plans and priced_plans, see zero.plan.
 static constexpr StringLiteral kDescription = "plan",
                                kPredicted = "predicted_seconds",
-                               kSimulated = "simulated_seconds";
+                               kSimulated = "simulated_seconds",
+                               kDevices = "devices", kPolicy = "policy",
+                               kCost = "cost";
 
 static ArrayAttr toAttr(Builder &builder,
                         const std::vector<Plan::Candidate> &candidates) {
@@ -186,6 +188,24 @@ static ArrayAttr toAttr(Builder &builder,
          builder.getNamedAttr(kSimulated,
                               builder.getF64FloatAttr(candidate.simulated))}));
   return candidates.empty() ? ArrayAttr() : builder.getArrayAttr(attributes);
+}
+
+static ArrayAttr toAttr(Builder &builder,
+                        const std::vector<Plan::Priced> &frontier) {
+  SmallVector<Attribute> attributes;
+  for (const Plan::Priced &plan : frontier)
+    attributes.push_back(builder.getDictionaryAttr(
+        {builder.getNamedAttr(kDevices, builder.getStringAttr(plan.devices)),
+         builder.getNamedAttr(kPolicy, builder.getStringAttr(plan.policy)),
+         builder.getNamedAttr(kSimulated,
+                              builder.getF64FloatAttr(plan.seconds)),
+         builder.getNamedAttr(kCost, builder.getF64FloatAttr(plan.cost))}));
+  return frontier.empty() ? ArrayAttr() : builder.getArrayAttr(attributes);
+}
+
+void zero::setFrontier(PlanOp op, const std::vector<Plan::Priced> &frontier) {
+  Builder builder(op.getContext());
+  op.setPricedPlansAttr(toAttr(builder, frontier));
 }
 
 zero::PlanOp zero::addPlan(ModuleOp module, const Plan &plan) {
@@ -209,7 +229,8 @@ zero::PlanOp zero::addPlan(ModuleOp module, const Plan &plan) {
                     : StringAttr(),
       wire(plan.wires.gradients), wire(plan.wires.parameters),
       seconds(plan.predicted), seconds(plan.uncertainty),
-      seconds(plan.simulated), toAttr(builder, plan.candidates));
+      seconds(plan.simulated), toAttr(builder, plan.candidates),
+      toAttr(builder, plan.frontier));
   builder.setInsertionPointToStart(&op.getBody().emplaceBlock());
   for (const Plan::Group &group : plan.groups)
     if (!group.isWhole())
@@ -246,6 +267,16 @@ static void readSeconds(zero::PlanOp op, Plan &plan) {
           {candidate.getAs<StringAttr>(kDescription).str(),
            candidate.getAs<FloatAttr>(kPredicted).getValueAsDouble(),
            candidate.getAs<FloatAttr>(kSimulated).getValueAsDouble()});
+}
+
+static void readFrontier(zero::PlanOp op, Plan &plan) {
+  if (ArrayAttr frontier = op.getPricedPlansAttr())
+    for (auto priced : frontier.getAsRange<DictionaryAttr>())
+      plan.frontier.push_back(
+          {priced.getAs<StringAttr>(kDevices).str(),
+           priced.getAs<StringAttr>(kPolicy).str(),
+           priced.getAs<FloatAttr>(kSimulated).getValueAsDouble(),
+           priced.getAs<FloatAttr>(kCost).getValueAsDouble()});
 }
 
 LossyWires zero::getLossyWires(PlanOp op) {
@@ -286,6 +317,7 @@ Plan zero::readPlan(PlanOp op) {
          rank.getChunks().value_or(ArrayRef<int64_t>()).vec()});
   }
   readSeconds(op, plan);
+  readFrontier(op, plan);
   return plan;
 }
 

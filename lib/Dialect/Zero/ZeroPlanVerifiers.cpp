@@ -57,10 +57,20 @@ static LogicalResult verifyPrediction(PlanOp plan) {
     if (value && !isSeconds(value))
       return plan.emitOpError() << name << " is " << value
                                 << ", expected a finite f64, not negative";
-  ArrayAttr candidates = plan.getSimulatedPlansAttr();
-  if (!candidates)
-    return success();
-  for (auto candidate : candidates.getAsRange<DictionaryAttr>())
+  auto list = [](ArrayAttr dictionaries) {
+    return dictionaries
+               ? llvm::to_vector(dictionaries.getAsRange<DictionaryAttr>())
+               : SmallVector<DictionaryAttr>();
+  };
+  for (DictionaryAttr priced : list(plan.getPricedPlansAttr()))
+    if (!priced.getAs<StringAttr>("devices") ||
+        !priced.getAs<StringAttr>("policy") ||
+        !isSeconds(priced.get("simulated_seconds")) ||
+        !isSeconds(priced.get("cost")))
+      return plan.emitOpError("priced_plans holds ")
+             << priced
+             << ", expected devices, policy, simulated_seconds and cost";
+  for (DictionaryAttr candidate : list(plan.getSimulatedPlansAttr()))
     if (!candidate.getAs<StringAttr>("plan") ||
         !isSeconds(candidate.get("predicted_seconds")) ||
         !isSeconds(candidate.get("simulated_seconds")))

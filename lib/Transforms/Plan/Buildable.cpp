@@ -34,12 +34,37 @@ static void eraseNode(ModuleOp module, cluster::NodeOp node) {
   node.erase();
 }
 
+/// A node of the cluster, and the devices that it keeps.
+using NodeDevices = std::pair<cluster::NodeOp, ArrayAttr>;
+
+static void setDevices(ModuleOp module, ArrayRef<NodeDevices> nodes) {
+  for (auto [node, devices] : nodes)
+    if (devices.empty())
+      eraseNode(module, node);
+    else
+      cluster::NodeOp(node).setDevicesAttr(devices);
+}
+
+void poplar::keepRanks(ModuleOp module, ArrayRef<int> kept) {
+  Builder builder(module);
+  SmallVector<NodeDevices> nodes;
+  int rank = 0;
+  for (auto node : module.getOps<cluster::NodeOp>()) {
+    SmallVector<Attribute> devices;
+    for (Attribute device : node.getDevices())
+      if (llvm::binary_search(kept, rank++))
+        devices.push_back(device);
+    nodes.emplace_back(node, builder.getArrayAttr(devices));
+  }
+  setDevices(module, nodes);
+}
+
 std::vector<UnbuildableDevices> poplar::dropUnbuildable(ModuleOp module,
                                                         std::string &error) {
   std::map<std::string, std::string> reasons = explainTypes(module);
   std::map<std::string, int64_t> counts;
   Builder builder(module);
-  SmallVector<std::pair<cluster::NodeOp, ArrayAttr>> kept;
+  SmallVector<NodeDevices> kept;
   bool isAnyLeft = false;
   for (auto node : module.getOps<cluster::NodeOp>()) {
     SmallVector<Attribute> devices;
@@ -61,13 +86,8 @@ std::vector<UnbuildableDevices> poplar::dropUnbuildable(ModuleOp module,
   std::vector<UnbuildableDevices> dropped;
   for (const auto &[name, count] : counts)
     dropped.push_back({name, count, reasons[name]});
-  if (dropped.empty())
-    return dropped;
-  for (auto [node, devices] : kept)
-    if (devices.empty())
-      eraseNode(module, node);
-    else
-      node.setDevicesAttr(devices);
+  if (!dropped.empty())
+    setDevices(module, kept);
   return dropped;
 }
 

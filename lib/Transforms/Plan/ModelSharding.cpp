@@ -146,6 +146,22 @@ Type ModelSharding::getTokensType(Type type) const {
   return RankedTensorType::get(shape, tensor.getElementType());
 }
 
+/// How a unit takes an operand of its call, if it is split.
+std::optional<Ranges> ModelSharding::findSplitOfArgument(func::CallOp call,
+                                                         OpOperand &operand) {
+  unsigned index = operand.getOperandNumber();
+  auto known = units.find(call.getCalleeAttr().getAttr());
+  if (known != units.end()) {
+    // All of its calls take the same.
+    const Layout &layout = known->second.arguments[index];
+    return layout.kind == Layout::Columns ? std::optional(layout.ranges)
+                                          : std::nullopt;
+  }
+  auto unit = module.lookupSymbol<func::FuncOp>(call.getCallee());
+  OpBuilder builder(unit);
+  return Unit(*this, call, unit, builder).findSplit(unit.getArgument(index));
+}
+
 /// Finds how a result of the unit that `call` calls is split: what the units
 /// behind it take.
 std::optional<Ranges> ModelSharding::findSplit(func::CallOp call,
@@ -157,11 +173,7 @@ std::optional<Ranges> ModelSharding::findSplit(func::CallOp call,
     // A unit that is called again takes what it gives: tokens.
     if (!reader || reader.getCallee() == call.getCallee())
       return std::nullopt;
-    auto unit = module.lookupSymbol<func::FuncOp>(reader.getCallee());
-    OpBuilder builder(unit);
-    Unit behind(*this, reader, unit, builder);
-    std::optional<Ranges> ranges =
-        behind.findSplit(unit.getArgument(use.getOperandNumber()));
+    std::optional<Ranges> ranges = findSplitOfArgument(reader, use);
     if (!ranges || (found && *found != *ranges))
       return std::nullopt;
     found = ranges;
@@ -186,8 +198,7 @@ ModelSharding::shardUnit(func::CallOp call) {
   FailureOr<Sharded> unit = Unit(*this, call, old, builder).run();
   if (failed(unit))
     return failure();
-  // Later calls are asked for the old one's uses no more: the run of a repeated
-  // unit is over when the next one is looked at.
+  // Later calls are asked for the old one's uses no more.
   builder.setInsertionPoint(old);
   builder.insert(unit->function);
   old.erase();

@@ -12,41 +12,61 @@
 using namespace mlir;
 using namespace poplar;
 
-Value poplar::getTaken(func::CallOp call, func::CallOp previous) {
-  if (!previous || call.getCallee() != previous.getCallee() ||
-      call.getNumResults() != 1 || !previous.getResult(0).hasOneUse() ||
-      previous.getResult(0).getType() != call.getResult(0).getType() ||
-      !llvm::is_contained(call.getOperands(), previous.getResult(0)))
+Value poplar::getTaken(func::CallOp call) {
+  if (call.getNumResults() != 1)
     return {};
-  return previous.getResult(0);
+  for (Value operand : call.getOperands())
+    if (operand.getType() == call.getResult(0).getType() &&
+        !operand.getDefiningOp<nn::GetParameterOp>())
+      return operand;
+  return {};
 }
 
-SmallVector<func::CallOp> poplar::findLongestRun(func::FuncOp model) {
-  SmallVector<func::CallOp> run, longest;
+/// Whether a unit has an op that every layer has once.
+static bool hasLayerOp(func::CallOp call) {
+  auto unit = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(
+      call, call.getCalleeAttr());
+  return unit && unit.walk([](nn::ModelFactsOpInterface op) {
+                       return op.isOncePerLayer() ? WalkResult::interrupt()
+                                                  : WalkResult::advance();
+                     })
+                     .wasInterrupted();
+}
+
+SmallVector<func::CallOp> poplar::findLayers(func::FuncOp model) {
+  SmallVector<func::CallOp> chain, longest;
   for (auto call : model.getOps<func::CallOp>()) {
-    if (!run.empty() && !getTaken(call, run.back()))
-      run.clear();
-    run.push_back(call);
-    if (run.size() > longest.size())
-      longest = run;
+    Value taken = getTaken(call);
+    if (!taken || (!chain.empty() &&
+                   (taken != chain.back().getResult(0) || !taken.hasOneUse())))
+      chain.clear();
+    if (!taken)
+      continue;
+    chain.push_back(call);
+    if (chain.size() > longest.size())
+      longest = chain;
+  }
+  if (llvm::any_of(longest, hasLayerOp)) {
+    while (!hasLayerOp(longest.back()))
+      longest.pop_back();
+    longest.erase(longest.begin(), llvm::find_if(longest, hasLayerOp));
   }
   return longest;
 }
 
 FailureOr<ModelUnits> ModelUnits::get(func::FuncOp model) {
-  SmallVector<func::CallOp> run = findLongestRun(model);
-  if (run.size() < 2)
+  SmallVector<func::CallOp> layers = findLayers(model);
+  if (layers.empty())
     return model.emitError(
-        "has no function that is called repeatedly, between whose calls it "
-        "could be cut into stages: a plan of groups needs two layers of one "
-        "kind in a row");
+        "has no layers, between which it could be cut into stages: no unit "
+        "that it calls returns activations of the type that it takes");
   ModelUnits result;
-  result.count = int64_t(run.size()) + 2;
-  for (auto [index, call] : llvm::enumerate(run))
+  result.count = int64_t(layers.size()) + 2;
+  for (auto [index, call] : llvm::enumerate(layers))
     result.units[call] = int64_t(index) + 1;
   bool isBehind = false;
   for (Operation &op : model.front().without_terminator()) {
-    isBehind |= &op == run.front();
+    isBehind |= &op == layers.front();
     if (isa<func::CallOp>(op)) {
       result.units.try_emplace(&op, isBehind ? result.count - 1 : 0);
       continue;

@@ -154,13 +154,13 @@ LogicalResult ZeroPlanStagesPass::placeEnds(
            << all << " parts of the model (" << count << " stages of "
            << chunks.getValue() << (chunks == 1 ? " chunk" : " chunks")
            << "), which has only " << units
-           << " units (its blocks, one unit before and one after them)";
+           << " units (its layers, one unit before and one after them)";
   for (Described &stage : described)
     stage.ends.resize(chunks, -1);
   if (getEnd(all - 1) >= 0 && getEnd(all - 1) != units)
     return module.emitError("the last stage ends with unit ")
            << getEnd(all - 1) << ", but the model has " << units
-           << " (its blocks, one unit before and one after them)";
+           << " (its layers, one unit before and one after them)";
   getEnd(all - 1) = units;
   int64_t begin = 0;
   for (size_t first = 0; first < all;) {

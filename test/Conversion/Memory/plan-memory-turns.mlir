@@ -22,7 +22,7 @@ module @lasts {
   zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 1 of 2 chunks 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "interleaved" {
     zero.group units [0, 1, 2, 3] stage 0
-    zero.group units [1, 2, 3, 4] stage 0
+    zero.group units [1, 2, 3, 5] stage 0
     zero.rank @t node "n" micro_batch 1 steps 2 last 1
     zero.rank @t node "n" group 1 micro_batch 1 steps 2 last 1
   }

@@ -946,6 +946,13 @@ zero.plan stage 0 global_batch 1 policy "p" attributes {simulated_second = 1.0 :
 
 // -----
 
+// expected-error @below {{priced_plans holds {cost = 1.000000e+00 : f64, devices = "2 a"}, expected devices, policy, simulated_seconds and cost}}
+zero.plan stage 0 global_batch 1 policy "p" attributes {priced_plans = [{devices = "2 a", cost = 1.0 : f64}]} {
+  zero.rank @t node "n" micro_batch 1 steps 1 last 1
+}
+
+// -----
+
 // expected-error @below {{simulated_seconds is -1.000000e+00 : f64, expected a finite f64, not negative}}
 zero.plan stage 0 global_batch 1 policy "p" attributes {simulated_seconds = -1.0 : f64} {
   zero.rank @t node "n" micro_batch 1 steps 1 last 1

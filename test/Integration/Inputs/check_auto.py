@@ -7,8 +7,8 @@
 # ===-----------------------------------------------------------------------===#
 """usage: check_auto.py CHOSEN DIRECTORY MODEL OPTION...
 
-Plans MODEL by --policy auto and by each kind of plan itself, with the other
-options of `poplar plan` as they are given. CHOSEN has to be what auto chooses;
+Plans MODEL without a policy and by each kind of plan itself, with the other
+options of `poplar plan` as they are given. CHOSEN has to be what is chosen;
 its plan has to take what `poplar simulate` says, and no more than the plan that
 any other command writes."""
 
@@ -26,9 +26,11 @@ def run(*arguments):
 def simulate(policy):
     """Simulated seconds of the plan by a policy; none if there is no plan."""
     plan, result = f"{directory}/{policy}.mlir", f"{directory}/{policy}.json"
-    arguments = ["plan", model, *sys.argv[4:], "--policy", policy, "-o", plan]
+    arguments = ["plan", model, *sys.argv[4:], "-o", plan]
     if policy == "auto":
         arguments += ["--json", f"{directory}/report.json"]
+    else:
+        arguments += ["--policy", policy]
     done = run(*arguments)
     if done.returncode:
         assert policy != "auto", done.stderr
@@ -40,7 +42,7 @@ def simulate(policy):
 
 seconds = simulate("auto")
 report = json.load(open(f"{directory}/report.json"))
-assert report["chosen"] == chosen, report
+assert report["policy"] == chosen, report
 assert abs(report["simulated_seconds"] / seconds - 1) < 1e-9, (report, seconds)
 for kind in report["kinds"]:
     own = simulate(kind["policy"])
@@ -48,4 +50,7 @@ for kind in report["kinds"]:
     if own is not None:
         assert seconds <= own * (1 + 1e-9), (seconds, kind, own)
         assert abs(kind["simulated_seconds"] / own - 1) < 1e-9, (kind, own)
+        parts = ("computing", "waiting", "exposed")
+        used = sum(kind[f"{part}_seconds"] for part in parts)
+        assert used <= own * (1 + 1e-9) and kind["devices"] > 0, kind
 print(f"{chosen}: {seconds} s, simulated")

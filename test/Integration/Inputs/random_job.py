@@ -10,7 +10,6 @@ plan, data and the options of a run. Every axis has random numbers of its own, s
 that one of them can be set to its plainest value without a change of the others."""
 
 import array
-import itertools
 import json
 import os
 import random
@@ -113,10 +112,14 @@ def draw_config(family, numbers):
     if family == "bert":
         vocabulary = max(vocabulary, 128)
     if family == "qwen3_moe":
-        sizes["mlp_only_layers"] = [n for n in range(layers) if n % 2]
+        sizes["mlp_only_layers"] = [n for n in range(layers) if numbers.random() < 0.4]
+    if family in ("qwen2", "qwen3") and numbers.random() < 0.5:
+        config |= {"use_sliding_window": True, "sliding_window": 8}
+        kinds = ("full_attention", "sliding_attention")
+        sizes["layer_types"] = [numbers.choice(kinds) for _ in range(layers)]
     if config.get("sliding_window"):
         sizes["sliding_window"] = numbers.choice((1, 3, 8, 64))
-    if "layer_types" in config:
+    if "layer_types" in config and "layer_types" not in sizes:
         kinds = sorted(set(config["layer_types"]))
         sizes["layer_types"] = [numbers.choice(kinds) for _ in range(layers)]
     if "no_rope_layers" in config:
@@ -145,15 +148,6 @@ class Model:
     @property
     def blocks(self):
         return self.config.get("num_hidden_layers") or self.config["n_layer"]
-
-    @property
-    def run(self):
-        """The most blocks of one kind in a row, between which plans may cut."""
-        kinds = [self.config.get("layer_types") if self.config.get("sliding_window") else None]
-        kinds += [self.config.get("no_rope_layers")]
-        dense = self.config.get("mlp_only_layers", [])
-        own = [(n in dense, *(k and k[n] for k in kinds)) for n in range(self.blocks)]
-        return max(len(list(group)) for _, group in itertools.groupby(own))
 
     @property
     def kv_heads(self):
@@ -300,7 +294,7 @@ def draw_plan(draws, model, axis="plan"):
             for place, (lane, share) in enumerate(zip(lanes, shares))
         )
         return Plan("model", stage, ranks, types, wires=wires)
-    units = model.run + 2
+    units = model.blocks + 2
     stages = 1 if kind == "shared" else numbers.choice((2, 2, 3))
     chunks = 1
     schedule = numbers.choice(("1f1b", "gpipe", "interleaved", "custom"))

@@ -32,7 +32,7 @@
 // RUN: not poplar-opt %t --zero-plan-stages="stages=a+b global-batch=2 schedule=interleaved chunks=0" 2>&1 | FileCheck %s --check-prefix=NOCHUNK
 // NOCHUNK: error: stages have 0 chunks, expected 1 or more
 // RUN: not poplar-opt %t --zero-plan-stages="stages=a+b global-batch=2 schedule=interleaved chunks=3" 2>&1 | FileCheck %s --check-prefix=UNITS
-// UNITS: error: the pipeline wants 6 parts of the model (2 stages of 3 chunks), which has only 4 units (its blocks, one unit before and one after them)
+// UNITS: error: the pipeline wants 6 parts of the model (2 stages of 3 chunks), which has only 4 units (its layers, one unit before and one after them)
 // RUN: not poplar-opt %t --zero-plan-stages="stages=a@1@2@3+b global-batch=2 schedule=interleaved chunks=2" 2>&1 | FileCheck %s --check-prefix=ENDS
 // ENDS: error: stage 'a@1@2@3' has 3 ends, but 2 chunks: give one for each
 // RUN: not poplar-opt %t --zero-plan-stages="stages=a@1@2+b global-batch=2" 2>&1 | FileCheck %s --check-prefix=TWOENDS

@@ -12,6 +12,14 @@
 // RUN: poplar-opt %t.deep --zero-plan-stages="stages=fast+slow schedule=interleaved chunks=2 global-batch=4" | FileCheck %s --check-prefix=EVEN
 // RUN: poplar-opt %t.deep --zero-plan-stages="stages=fast@3@7+slow@4 schedule=interleaved chunks=2 global-batch=4" | FileCheck %s --check-prefix=OWN
 // RUN: poplar-opt %t.deep --zero-plan-stages="stages=fast@3+slow schedule=interleaved chunks=2 global-batch=4" | FileCheck %s --check-prefix=FIRST
+// RUN: sed -e 's/"num_hidden_layers": 2/"num_hidden_layers": 5/' %examples/models/tiny-gemma2.json > %t.json
+// RUN: poplar import %t.json --seq-len 16 -o %t.model
+// RUN: sed -e '$d' %t.model | sed -e '$d' > %t.unlike && cat %s >> %t.unlike && echo '}' >> %t.unlike
+// RUN: poplar-opt %t.unlike --zero-plan-stages="stages=fast+slow schedule=interleaved chunks=3 global-batch=4" | FileCheck %s --check-prefix=UNLIKE
+// RUN: sed -e 's/"vocab_size": 256/"vocab_size": 64/; s/"num_hidden_layers": 2/"num_hidden_layers": 1/' %examples/models/tiny-llama.json > %t.json
+// RUN: poplar import %t.json --seq-len 16 -o %t.model
+// RUN: sed -e '$d' %t.model | sed -e '$d' > %t.single && cat %s >> %t.single && echo '}' >> %t.single
+// RUN: poplar-opt %t.single --zero-plan-stages="stages=fast+slow+slow global-batch=4" | FileCheck %s --check-prefix=SINGLE
 //
 // Stages as they are described. The samples are shared evenly among the
 // pipelines; each takes as many micro-batches as its samples need...
@@ -70,6 +78,15 @@
 // OWN-NEXT: zero.group units [3, 4, 7, 8] stage 0
 // FIRST: zero.group units [0, 3, 4, 6] stage 0
 // FIRST-NEXT: zero.group units [3, 4, 6, 8] stage 0
+//
+// Layers need not be alike, and may be one. Logits of the width of activations
+// make no layer of the head.
+//
+// UNLIKE: zero.group units [0, 1, 2, 3, 4, 5] stage 0
+// UNLIKE-NEXT: zero.group units [1, 2, 3, 4, 5, 7] stage 0
+// SINGLE: zero.group units [0, 1] stage 0
+// SINGLE-NEXT: zero.group units [1, 2] stage 0
+// SINGLE-NEXT: zero.group units [2, 3] stage 0
 cluster.device_type @fast target "host:avx2-f32" memory 1073741824 precision f32
 cluster.device_type @slow target "host:sse41-f32" memory 1073741824 precision f32
 cluster.node @n devices [2 x @fast]

@@ -49,7 +49,7 @@ module {
     zero.rank @t node "n" micro_batch 1 steps 1 last 1
     zero.rank @t node "n" group 1 micro_batch 1 steps 1 last 1
   }
-  // expected-error @below {{has no function that is called repeatedly, between whose calls it could be cut into stages}}
+  // expected-error @below {{has no layers, between which it could be cut into stages: no unit that it calls returns activations of the type that it takes}}
   func.func @model(%ids: tensor<?x2xi32>, %targets: tensor<?x2xi32>, %keys: tensor<?x2xi32>) -> tensor<?x2xf32> {
     %0 = arith.sitofp %ids : tensor<?x2xi32> to tensor<?x2xf32>
     return %0 : tensor<?x2xf32>

@@ -74,6 +74,7 @@ def Cluster_DeviceTypeOp : Cluster_Op<"device_type", [Symbol]> {
     - `flops`: peak FLOP/s of matrix products by number format.
     - `bandwidth`: of the device's memory, bytes per second.
     - `power`: the limit of the board, watts.
+    - `price`: of a device and hour, in any currency; 0 or more.
     - `threads`: of a rank; host targets only.
     - `source`: where the figures come from.
   }];
@@ -86,6 +87,7 @@ def Cluster_DeviceTypeOp : Cluster_Op<"device_type", [Symbol]> {
                        OptionalAttr<DictionaryAttr>:$flops,
                        OptionalAttr<F64Attr>:$bandwidth,
                        OptionalAttr<F64Attr>:$power,
+                       OptionalAttr<F64Attr>:$price,
                        OptionalAttr<I64Attr>:$threads,
                        OptionalAttr<StrAttr>:$source,
                        UnitAttr:$fixed_recompute);
@@ -94,7 +96,8 @@ def Cluster_DeviceTypeOp : Cluster_Op<"device_type", [Symbol]> {
     oilist(`recompute` $recompute | `fixed_recompute` $fixed_recompute
            | `flops` custom<Flops>($flops)
            | `bandwidth` custom<Real>($bandwidth)
-           | `power` custom<Real>($power) | `threads` $threads
+           | `power` custom<Real>($power) | `price` custom<Real>($price)
+           | `threads` $threads
            | `source` $source)
     attr-dict
   }];

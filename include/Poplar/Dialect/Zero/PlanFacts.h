@@ -22,6 +22,8 @@ ModelFacts getModelFacts(mlir::ModuleOp module);
 /// Adds a plan to a module that holds its cluster. The only way in which plans
 /// are written.
 PlanOp addPlan(mlir::ModuleOp module, const Plan &plan);
+/// Writes Plan::frontier.
+void setFrontier(PlanOp op, const std::vector<Plan::Priced> &frontier);
 
 /// The formats to which collectives of a plan may round.
 LossyWires getLossyWires(PlanOp op);

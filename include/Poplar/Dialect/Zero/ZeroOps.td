@@ -118,7 +118,9 @@ def Zero_PlanOp : Zero_Op<"plan", [NoRegionArguments, SingleBlock,
     form (`predicted_seconds`), their relative uncertainty where profiles are
     estimates, and simulated (`simulated_seconds`). `simulated_plans` lists the
     plans that were simulated to find this one, each with both times and with what
-    it is.
+    it is. Of a plan by cost, `priced_plans` lists the plans of parts of the
+    cluster than which none is both faster and cheaper: their `devices`, `policy`,
+    `simulated_seconds` and `cost` of an iteration.
   }];
   let arguments = (ins
     ConfinedAttr<I64Attr, [IntMinValue<0>, IntMaxValue<3>]>:$stage,
@@ -130,7 +132,8 @@ def Zero_PlanOp : Zero_Op<"plan", [NoRegionArguments, SingleBlock,
     OptionalAttr<F64Attr>:$predicted_seconds,
     OptionalAttr<F64Attr>:$predicted_uncertainty,
     OptionalAttr<F64Attr>:$simulated_seconds,
-    OptionalAttr<DictArrayAttr>:$simulated_plans);
+    OptionalAttr<DictArrayAttr>:$simulated_plans,
+    OptionalAttr<DictArrayAttr>:$priced_plans);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
     `stage` $stage `global_batch` $global_batch `policy` $policy
@@ -151,8 +154,8 @@ def Zero_GroupOp : Zero_Op<"group", [HasParent<"PlanOp">]> {
   let description = [{
     The units [first, end), in their order, or several such ranges, one after
     the other in `units`; `stage` is that of ZeRO, with which the ranks of the
-    group share their units' state. A unit is a call of the repeated block; what
-    is in front of all blocks is one more, so is what is behind them.
+    group share their units' state. A unit is the call of a layer; what is in
+    front of all layers is one more, so is what is behind them.
 
     `tensor` is how many ranks of a pipeline share each unit (tensor
     parallelism); 1 where it is not written. Unlike pipelines may have unlike

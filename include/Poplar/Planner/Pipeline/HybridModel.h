@@ -35,7 +35,7 @@ struct UnitWork {
 };
 
 /// A model cut where it can be cut into stages: in front of, between and behind
-/// the repeated units.
+/// its layers.
 struct HybridModel : UnitParameters {
   /// "block.7"
   std::vector<std::string> names;

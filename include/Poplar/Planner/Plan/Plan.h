@@ -74,6 +74,12 @@ struct Plan {
     std::string description;
     double predicted, simulated;
   };
+  /// The best plan of a part of the cluster: the devices that take part ("4 a100,
+  /// 2 v100"), its policy, seconds and cost of an iteration.
+  struct Priced {
+    std::string devices, policy;
+    double seconds, cost;
+  };
 
   std::string policy;
   int64_t globalBatch = 0;
@@ -91,6 +97,10 @@ struct Plan {
   /// plans that it was chosen from, itself among them.
   std::optional<double> simulated;
   std::vector<Candidate> candidates;
+  /// Where it was planned by cost: plans than which none that was made is both
+  /// faster and cheaper, the fastest first. This plan is one of them, unless an
+  /// equal one is.
+  std::vector<Priced> frontier;
 
   /// Whether the plan is one of ZeRO alone: data parallel, without pipelines or
   /// shared units.

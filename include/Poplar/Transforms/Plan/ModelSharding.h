@@ -48,6 +48,8 @@ private:
                                     const nn::ParameterShare &share);
   std::optional<nn::Ranges> findSplit(mlir::func::CallOp call, unsigned index,
                                       const nn::UnitSharding &asking);
+  std::optional<nn::Ranges> findSplitOfArgument(mlir::func::CallOp call,
+                                                mlir::OpOperand &operand);
   llvm::SmallVector<int64_t> getTokenBounds(int64_t tokens) const {
     return group.divide(tokens);
   }

@@ -6,8 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A unit is a call of the repeated block in @model; what is in front of all
-// blocks is one more, and so is what is behind them.
+// A unit is the call of a layer in @model; what is in front of all layers is
+// one more, and so is what is behind them. Layers of one kind are calls of one
+// function. Kinds may follow each other in any order.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,19 +21,21 @@
 
 namespace poplar {
 
-/// The value that `call`, of a run, takes from the call before it; null if it
-/// is none of the run.
-mlir::Value getTaken(mlir::func::CallOp call, mlir::func::CallOp previous);
+/// The activations that a layer takes: the first operand, and no parameter, of
+/// the type of its only result. Null if `call` is no layer.
+mlir::Value getTaken(mlir::func::CallOp call);
 
-/// The most calls of one unit in a row in @model, each of what the one before
-/// returns.
-llvm::SmallVector<mlir::func::CallOp> findLongestRun(mlir::func::FuncOp model);
+/// The layers of @model: the longest chain of calls each of which takes what
+/// the one before returns, and returns the same type. Where calls of the chain
+/// have an op that every layer has, it begins and ends with such calls: logits
+/// may have the type of activations, but their unit is no layer.
+llvm::SmallVector<mlir::func::CallOp> findLayers(mlir::func::FuncOp model);
 
 /// Which unit every op of @model is of.
 class ModelUnits {
 public:
   ModelUnits() = default;
-  /// Fails with a diagnostic where no block is repeated.
+  /// Fails with a diagnostic where there are no layers.
   static llvm::FailureOr<ModelUnits> get(mlir::func::FuncOp model);
 
   int64_t size() const { return count; }
