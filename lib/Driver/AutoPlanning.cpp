@@ -51,6 +51,13 @@ private:
     return report.kinds.back();
   }
 
+  /// Of the plans that were made; infinite if there is none.
+  double getLeastSeconds() const {
+    double least = std::numeric_limits<double>::infinity();
+    for (const PlanOfKind &kind : report.kinds)
+      least = std::min(least, kind.seconds.value_or(least));
+    return least;
+  }
   bool addZeroAlone();
   template <typename Report> bool addStages(const char *policy, Report &found);
   bool simulateLast();
@@ -136,8 +143,10 @@ bool Candidates::addStages(const char *policy, Report &found) {
           return mlir::success();
         });
     std::string error;
-    if (mlir::failed(findPlan(module, cluster, request, found, error)) ||
-        mlir::failed(addPlan(module, cluster, request, found))) {
+    HybridRequest own = request;
+    own.knownSeconds = getLeastSeconds();
+    if (mlir::failed(findPlan(module, cluster, own, found, error)) ||
+        mlir::failed(addPlan(module, cluster, own, found))) {
       if (!error.empty())
         kind.error = std::move(error);
       return true;

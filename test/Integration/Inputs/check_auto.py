@@ -46,9 +46,14 @@ assert report["policy"] == chosen, report
 assert abs(report["simulated_seconds"] / seconds - 1) < 1e-9, (report, seconds)
 for kind in report["kinds"]:
     own = simulate(kind["policy"])
-    assert (own is None) == ("error" in kind), kind
-    if own is not None:
-        assert seconds <= own * (1 + 1e-9), (seconds, kind, own)
+    if own is None:
+        assert "error" in kind, kind
+        continue
+    assert seconds <= own * (1 + 1e-9), (seconds, kind, own)
+    # A kind whose plans are all slower is not searched to its end.
+    if "error" in kind:
+        assert "that takes less than" in kind["error"], kind
+    else:
         assert abs(kind["simulated_seconds"] / own - 1) < 1e-9, (kind, own)
         parts = ("computing", "waiting", "exposed")
         used = sum(kind[f"{part}_seconds"] for part in parts)
