@@ -32,9 +32,11 @@ static LogicalResult findPlanOfModel(ModuleOp module,
   std::vector<GeoCluster> problems = makeGeoProblems(cluster, *whole, error);
   if (problems.empty())
     return failure();
-  GeoChoice choice = searchGeoClusters(problems);
+  GeoChoice choice =
+      searchGeoClusters(problems, geoEffort, request.getCostLimit());
   if (!choice.search.plan) {
-    error = choice.search.error;
+    result.isSlower = request.hasKnownPlan();
+    error = result.isSlower ? describeSlower(request) : choice.search.error;
     return failure();
   }
   result.devices = std::move(whole->devices);

@@ -10,6 +10,7 @@
 #include "Poplar/Dialect/Zero/PlanFacts.h"
 #include "Poplar/Simulation/ModelUnits.h"
 #include "StagedPass.h"
+#include "llvm/Support/FormatVariadic.h"
 
 namespace poplar {
 #define GEN_PASS_DEF_HYBRIDALLOCATE
@@ -18,6 +19,13 @@ namespace poplar {
 
 using namespace mlir;
 using namespace poplar;
+
+std::string poplar::describeSlower(const HybridRequest &request) {
+  return llvm::formatv(
+      "no plan of stages was found that takes less than {0:f4} "
+      "s, which another plan takes",
+      request.knownSeconds);
+}
 
 /// Beside columns, plans are searched whose cost is at most so many times what
 /// the columns take when simulated.
@@ -102,7 +110,8 @@ static HybridColumns findColumns(const ClusterView &cluster,
   HybridCluster &whole = problems.front();
   getFilter(request)(whole.problem);
   HybridColumns columns =
-      searchHybridColumns(whole.problem, hybridEffort, getMostChunks(request));
+      searchHybridColumns(whole.problem, hybridEffort, getMostChunks(request),
+                          request.getCostLimit());
   result.devices = std::move(whole.devices);
   result.whole = std::move(whole.problem);
   return columns;
@@ -151,12 +160,15 @@ static LogicalResult findPlanOfModel(ModuleOp module,
                                      const HybridRequest &request,
                                      HybridResult &result, std::string &error) {
   HybridColumns columns = findColumns(cluster, request, result, error);
-  HybridSelection found =
-      selectDevices(cluster, result.model, request, /*mostChoices=*/0,
-                    columns.simulated * marginOverColumns);
+  HybridSelection found = selectDevices(
+      cluster, result.model, request, /*mostChoices=*/0,
+      std::min(columns.simulated * marginOverColumns, request.getCostLimit()));
   const HybridChoice &choice = found.choice;
   if (!choice.search.plan && columns.columns.empty()) {
-    error = choice.search.error;
+    // What is wrong with the cluster leaves nothing to search.
+    result.isSlower =
+        request.hasKnownPlan() && !found.whole.problem.types.empty();
+    error = result.isSlower ? describeSlower(request) : choice.search.error;
     return failure();
   }
   result.isPlayed = !request.hypothetical;

@@ -20,6 +20,9 @@ inline std::vector<LossyWires> listGradientWires() {
   return {{WireFormat::BF16, std::nullopt}, {WireFormat::I8, std::nullopt}};
 }
 
+/// Why a result isSlower.
+std::string describeSlower(const HybridRequest &request);
+
 /// Finds a plan of stages, and with `allowsLossy` those that round as one of
 /// `wires` between nodes, the least loss first, which are taken if they are
 /// enough faster. `find` plans
@@ -40,7 +43,9 @@ findExactOrLossy(mlir::ModuleOp module, const ClusterView &cluster,
   if (failed(model))
     return llvm::failure();
   result.model = std::move(*model);
-  if (failed(find(cluster, result)))
+  // What rounds may still take less than the plan that is known.
+  if (failed(find(cluster, result)) &&
+      !(result.isSlower && request.allowsLossy))
     return llvm::failure();
   if (!request.allowsLossy)
     return llvm::success();
@@ -56,10 +61,12 @@ findExactOrLossy(mlir::ModuleOp module, const ClusterView &cluster,
         return llvm::failure();
       continue;
     }
-    if (found.simulation.seconds <
-        result.simulation.seconds * (1 - leastLossyGain))
+    if (result.isSlower || found.simulation.seconds <
+                               result.simulation.seconds * (1 - leastLossyGain))
       result = std::move(found);
   }
+  if (result.isSlower)
+    return llvm::failure();
   error.clear();
   return llvm::success();
 }

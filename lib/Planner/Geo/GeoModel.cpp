@@ -275,7 +275,7 @@ takeFinalists(const std::vector<GeoCluster> &problems,
 }
 
 GeoChoice poplar::searchGeoClusters(const std::vector<GeoCluster> &problems,
-                                    int64_t effort) {
+                                    int64_t effort, double limit) {
   GeoChoice choice;
   double bound = std::numeric_limits<double>::infinity();
   std::vector<std::pair<double, size_t>> order;
@@ -300,7 +300,7 @@ GeoChoice poplar::searchGeoClusters(const std::vector<GeoCluster> &problems,
   effort = std::min(effort, effortPerDevice * static_cast<int64_t>(devices));
   for (size_t i = 0; i < problems.size(); ++i) {
     GeoSearchResult result =
-        searchGeoPlan(problems[i].problem, effort / lookShare / count);
+        searchGeoPlan(problems[i].problem, effort / lookShare / count, limit);
     bound = std::min(bound, result.lowerBound);
     if (result.plan)
       order.emplace_back(result.plan->seconds, i);
@@ -311,7 +311,8 @@ GeoChoice poplar::searchGeoClusters(const std::vector<GeoCluster> &problems,
   for (auto [seconds, i] : order)
     take(i, searchGeoPlan(problems[i].problem,
                           (effort - effort / lookShare) /
-                              static_cast<int64_t>(order.size())));
+                              static_cast<int64_t>(order.size()),
+                          limit));
   if (choice.search.plan) {
     choice.search.error.clear();
     choice.finalists =

@@ -39,8 +39,8 @@ struct Candidate {
 
 class Search {
 public:
-  Search(const GeoProblem &problem, int64_t effort)
-      : problem(problem), costs(problem), effort(effort) {}
+  Search(const GeoProblem &problem, int64_t effort, double limit)
+      : problem(problem), costs(problem), effort(effort), limit(limit) {}
   GeoSearchResult run();
 
 private:
@@ -52,7 +52,8 @@ private:
   /// Slower than the best even when its programs run, which may take a little
   /// less or more than it costs.
   bool isFar(const Shape &shape) const {
-    return best && shape.bound >= best->seconds * simulationMargin;
+    return shape.bound >= limit ||
+           (best && shape.bound >= best->seconds * simulationMargin);
   }
   bool isWorse(const Shape &shape) const {
     return best && shape.bound >= best->seconds * (1 - 1e-9);
@@ -61,6 +62,7 @@ private:
   const GeoProblem &problem;
   GeoCosts costs;
   int64_t effort;
+  double limit;
   std::vector<Shape> shapes;
   std::vector<Candidate> candidates;
   std::optional<GeoPlan> best;
@@ -233,9 +235,12 @@ GeoSearchResult Search::run() {
   }
   result.effort = given - effort;
   if (!best)
-    result.error = "no plan fits: of every cut into stages that was tried some "
-                   "stage exceeds the memory of its devices; add devices, or "
-                   "devices with more memory";
+    result.error =
+        shapes.front().bound >= limit
+            ? "no plan is as fast as required"
+            : "no plan fits: of every cut into stages that was tried some "
+              "stage exceeds the memory of its devices; add devices, or "
+              "devices with more memory";
   else
     result.lowerBound = std::min(result.lowerBound, best->seconds);
   for (auto &[shape, plan] : ofShape)
@@ -250,14 +255,15 @@ GeoSearchResult Search::run() {
   return result;
 }
 
-GeoSearchResult poplar::searchGeoPlan(const GeoProblem &problem,
-                                      int64_t effort) {
+GeoSearchResult poplar::searchGeoPlan(const GeoProblem &problem, int64_t effort,
+                                      double limit) {
   GeoSearchResult result;
   result.error = problem.check();
   if (!result.error.empty())
     return result;
   auto devices = static_cast<int64_t>(problem.devices.size());
   return Search(problem,
-                std::min(effort, geoEffortOfFew * devices * devices * devices))
+                std::min(effort, geoEffortOfFew * devices * devices * devices),
+                limit)
       .run();
 }

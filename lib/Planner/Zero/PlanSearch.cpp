@@ -11,6 +11,7 @@
 #include "Zero/ShareSearch.h"
 #include <algorithm>
 #include <limits>
+#include <map>
 
 using namespace poplar;
 
@@ -21,6 +22,8 @@ static constexpr size_t fewCombinations = 27;
 /// takes to pose and solve one problem of a cluster. By size and not by the
 /// clock, so that the same input gives the same plan on any machine.
 static constexpr int64_t workOfSearch = 1200000;
+/// Problems of each combination and in all, at least.
+static constexpr int64_t fewestProblems = 16;
 static int64_t workOfProblem(const ClusterView &cluster, Sharding sharding) {
   size_t points = 0;
   for (const DeviceProfile &profile : cluster.profiles)
@@ -71,13 +74,14 @@ static std::optional<ClusterView> takeChoice(const ClusterView &cluster,
 }
 
 static std::optional<PosedJob> poseEqually(const ClusterView &view,
+                                           const RankTraffic &traffic,
                                            const ModelFacts &model, int stage,
                                            int64_t globalBatch,
                                            std::string &error) {
   PosedJob job;
   job.state.assign(view.ranks.size(), 1.0);
-  job.problem =
-      makeBatchProblem(view, model, stage, globalBatch, job.state, error);
+  job.problem = makeBatchProblem(view, model, stage, globalBatch, job.state,
+                                 traffic.rates, error);
   if (!job.problem)
     return std::nullopt;
   return job;
@@ -85,11 +89,12 @@ static std::optional<PosedJob> poseEqually(const ClusterView &view,
 
 /// `classes` are DeviceSpace::classifyRanks().
 static std::optional<PosedJob>
-poseByMemory(const ClusterView &view, const std::vector<size_t> &classes,
-             const ModelFacts &model, const BatchPolicy &policy, int stage,
-             int64_t globalBatch, double limit, std::string &error) {
+poseByMemory(const ClusterView &view, RankTraffic &traffic,
+             const std::vector<size_t> &classes, const ModelFacts &model,
+             const BatchPolicy &policy, int stage, int64_t globalBatch,
+             double limit, std::string &error) {
   auto search = ShareSearch::make(view, model, policy, stage, globalBatch,
-                                  classes, error);
+                                  classes, traffic, error);
   if (!search)
     return std::nullopt;
   ShareSearch::Result found = search->run(limit);
@@ -113,13 +118,15 @@ poplar::poseProblem(const ClusterView &cluster, const ModelFacts &model,
                     int stage, Sharding sharding, int64_t globalBatch,
                     std::vector<double> &state, std::string &error) {
   std::optional<PosedJob> job;
+  RankTraffic traffic(cluster);
   if (sharding == Sharding::Equal || stage == 0) {
-    job = poseEqually(cluster, model, stage, globalBatch, error);
+    job = poseEqually(cluster, traffic, model, stage, globalBatch, error);
   } else {
     DeviceSpace space(cluster, std::vector<bool>(cluster.types.size(), true));
     auto exact = makePolicy("exact", error);
-    job = poseByMemory(cluster, space.classifyRanks(cluster, space.all()),
-                       model, *exact, stage, globalBatch,
+    job = poseByMemory(cluster, traffic,
+                       space.classifyRanks(cluster, space.all()), model, *exact,
+                       stage, globalBatch,
                        std::numeric_limits<double>::infinity(), error);
   }
   if (!job)
@@ -153,13 +160,16 @@ namespace {
 /// Devices that were found to be good for some stage, sharding and
 /// recomputation are worth a try for others.
 using Hints = std::vector<std::vector<int64_t>>;
+/// By devices. The same ones are posed for many stages and recomputations.
+using KnownTraffic = std::map<std::vector<int64_t>, RankTraffic>;
 
 /// The search for one stage and sharding.
 class ShardingSearch {
 public:
   ShardingSearch(const ClusterView &cluster, const ModelFacts &model,
                  const BatchPolicy &policy, const PlanChoices &choices,
-                 int stage, Sharding sharding, Hints &hints);
+                 int stage, Sharding sharding, Hints &hints,
+                 KnownTraffic &traffic);
 
   void run();
   /// Where not everything was tried, tries what other searches found.
@@ -183,7 +193,7 @@ private:
   bool consider(const Combination &combination, int64_t budget);
   void apply(const Combination &combination);
   std::optional<PosedJob> pose(const std::vector<int64_t> &choice, double limit,
-                               std::string &error) const;
+                               std::string &error);
   PlanCandidate makeCandidate();
 
   ClusterView cluster; // as the combination at hand has it
@@ -197,6 +207,7 @@ private:
   std::vector<std::vector<RecomputePolicy>> recompute;
   std::vector<size_t> leaders;
   Hints &hints;
+  KnownTraffic &traffic;
   /// Devices that there are, and that the policy wants to have.
   std::vector<int64_t> counts, usable;
   DeviceSpace space = DeviceSpace::ofTypes({});
@@ -214,9 +225,10 @@ ShardingSearch::ShardingSearch(const ClusterView &cluster,
                                const ModelFacts &model,
                                const BatchPolicy &policy,
                                const PlanChoices &choices, int stage,
-                               Sharding sharding, Hints &hints)
+                               Sharding sharding, Hints &hints,
+                               KnownTraffic &traffic)
     : cluster(cluster), model(model), policy(policy), choices(choices),
-      stage(stage), sharding(sharding), hints(hints) {
+      stage(stage), sharding(sharding), hints(hints), traffic(traffic) {
   std::vector<DeviceProfile> &profiles = this->cluster.profiles;
   auto isOther = [&](const DeviceProfile &profile) {
     return profile.stage != stage;
@@ -247,18 +259,18 @@ void ShardingSearch::chooseDevices() {
 }
 
 std::optional<PosedJob> ShardingSearch::pose(const std::vector<int64_t> &choice,
-                                             double limit,
-                                             std::string &error) const {
+                                             double limit, std::string &error) {
   std::optional<ClusterView> view = takeChoice(cluster, space, choice);
   if (!view || view->ranks.empty())
     return std::nullopt;
+  RankTraffic &known = traffic.try_emplace(choice, *view).first->second;
   if (sharding == Sharding::Equal || stage == 0)
-    return poseEqually(*view, model, stage, choices.globalBatch, error);
+    return poseEqually(*view, known, model, stage, choices.globalBatch, error);
   // What is no better than with other recomputation is of no use, either.
   if (best)
     limit = std::min(limit, best->allocation.seconds);
-  return poseByMemory(*view, space.classifyRanks(*view, choice), model, policy,
-                      stage, choices.globalBatch, limit, error);
+  return poseByMemory(*view, known, space.classifyRanks(*view, choice), model,
+                      policy, stage, choices.globalBatch, limit, error);
 }
 
 void ShardingSearch::apply(const Combination &combination) {
@@ -493,10 +505,10 @@ void ShardingSearch::run() {
       static_cast<int64_t>(choices.stages.size() * choices.shardings.size());
   budget = workOfSearch / searches / workOfProblem(cluster, sharding);
   if (combinations <= static_cast<int64_t>(fewCombinations)) {
-    budget = std::max<int64_t>(budget / combinations, 64);
+    budget = std::max(budget / combinations, fewestProblems);
     tryAllCombinations();
   } else {
-    budget = std::max<int64_t>(budget, 64);
+    budget = std::max(budget, fewestProblems);
     improveCombination();
   }
 }
@@ -526,13 +538,14 @@ PlanSearchResult poplar::searchPlans(const ClusterView &cluster,
                                      const PlanChoices &choices) {
   PlanSearchResult result;
   Hints hints;
+  KnownTraffic traffic;
   std::vector<ShardingSearch> searches;
   for (int stage : choices.stages)
     for (Sharding sharding : choices.shardings)
       // Nothing is sharded in stage 0.
       if (stage > 0 || sharding == choices.shardings.front())
         searches.emplace_back(cluster, model, policy, choices, stage, sharding,
-                              hints);
+                              hints, traffic);
   for (ShardingSearch &search : searches)
     search.run();
   for (ShardingSearch &search : searches)

@@ -33,14 +33,15 @@ enum Load { Gather, Reduce, Overhead, Update };
 std::optional<ShareSearch>
 ShareSearch::make(const ClusterView &view, const ModelFacts &model,
                   const BatchPolicy &policy, int stage, int64_t globalBatch,
-                  const std::vector<size_t> &classes, std::string &error) {
+                  const std::vector<size_t> &classes, RankTraffic &traffic,
+                  std::string &error) {
   auto problem = listDeviceTypes(view, model, stage, globalBatch, error);
   if (!problem)
     return std::nullopt;
   ShareSearch search(view, model, policy, std::move(*problem));
   if (!search.readMemory(stage, error))
     return std::nullopt;
-  search.addLoads(classes);
+  search.addLoads(classes, traffic);
   return search;
 }
 
@@ -86,7 +87,21 @@ void ShareSearch::addLoad(size_t load, const CollectiveCost::Load &of,
   hasLoad[load] = true;
 }
 
-void ShareSearch::addLoads(const std::vector<size_t> &classes) {
+RankTraffic::Loads ShareSearch::listLoads() const {
+  CollectiveCost cost(view, view.ranks);
+  RankTraffic::Loads loads;
+  if (rates.gather > 0) {
+    loads.gathers = cost.listPorts(ownership, false);
+    loads.reductions = cost.listPorts(
+        ownership, true, double(gradientWireBytes) / getGradientBytes(view));
+  }
+  if (rates.gatherOverhead > 0)
+    loads.ranks = cost.listRanks(ownership);
+  return loads;
+}
+
+void ShareSearch::addLoads(const std::vector<size_t> &classes,
+                           RankTraffic &traffic) {
   ownership.classes = ownership.variables = classes;
   size_t numVariables = *std::max_element(classes.begin(), classes.end()) + 1;
   if (numVariables > mostVariables) {
@@ -111,13 +126,12 @@ void ShareSearch::addLoads(const std::vector<size_t> &classes) {
     part = -part;
   program.addRow(sum, -1);
 
-  rates = getTrafficRates(view, std::vector<double>(classes.size(), 1.0));
-  CollectiveCost cost(view, view.ranks);
+  rates = traffic.rates;
+  if (!traffic.loads)
+    traffic.loads = listLoads();
+  const auto &[gathers, reductions, ranks] = *traffic.loads;
   double wire = getParameterBytes(view), gradient = getGradientBytes(view);
   if (rates.gather > 0) {
-    auto gathers = cost.listPorts(ownership, false),
-         reductions = cost.listPorts(ownership, true,
-                                     double(gradientWireBytes) / gradient);
     isSymmetric = std::equal(
         gathers.begin(), gathers.end(), reductions.begin(), reductions.end(),
         [](const CollectiveCost::Load &a, const CollectiveCost::Load &b) {
@@ -130,7 +144,6 @@ void ShareSearch::addLoads(const std::vector<size_t> &classes) {
         addLoad(Reduce, port, gradient / rates.reduce);
   }
   if (rates.gatherOverhead > 0) {
-    std::vector<CollectiveCost::Load> ranks = cost.listRanks(ownership);
     // As much as the busiest does with equal shares.
     double equal = 0, each = 1 / double(classes.size());
     for (const CollectiveCost::Load &rank : ranks) {

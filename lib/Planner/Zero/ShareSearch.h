@@ -34,16 +34,42 @@
 
 namespace poplar {
 
+/// What ranks exchange, which is the same whatever the ZeRO stage is and types
+/// recompute.
+struct RankTraffic {
+  /// For ranks that hold equal shares.
+  TrafficRates rates;
+  /// As functions of the shares: what ports do in gathers and reductions, and
+  /// what ranks do.
+  struct Loads {
+    std::vector<CollectiveCost::Load> gathers, reductions, ranks;
+  };
+  /// None until a ShareSearch needs them.
+  std::optional<Loads> loads;
+
+  explicit RankTraffic(const ClusterView &view)
+      : rates(getTrafficRates(view,
+                              std::vector<double>(view.ranks.size(), 1.0))) {}
+};
+
+/// makeBatchProblem() where the rates of these shares are known.
+std::optional<BatchProblem>
+makeBatchProblem(const ClusterView &cluster, const ModelFacts &model, int stage,
+                 int64_t globalBatch, const std::vector<double> &state,
+                 const TrafficRates &rates, std::string &error);
+
 class ShareSearch {
 public:
   /// For the job of all ranks of `view`, as its types are set. `classes` is by
   /// rank: nodes whose ranks are of the same classes are interchangeable.
+  /// `traffic` is that of these ranks, with loads of these classes if any.
   /// Fails, with `error` set, where a profile is missing, or does not tell
   /// memory.
   static std::optional<ShareSearch>
   make(const ClusterView &view, const ModelFacts &model,
        const BatchPolicy &policy, int stage, int64_t globalBatch,
-       const std::vector<size_t> &classes, std::string &error);
+       const std::vector<size_t> &classes, RankTraffic &traffic,
+       std::string &error);
 
   struct Result {
     /// By rank; empty if no shares have a plan that takes at most the limit.
@@ -85,7 +111,8 @@ private:
       : view(view), model(model), policy(policy), problem(std::move(problem)) {}
 
   bool readMemory(int stage, std::string &error);
-  void addLoads(const std::vector<size_t> &classes);
+  void addLoads(const std::vector<size_t> &classes, RankTraffic &traffic);
+  RankTraffic::Loads listLoads() const;
   void addLoad(size_t load, const CollectiveCost::Load &of, double scale);
 
   /// The room for the state, in parts of an equal share, that a rank of each

@@ -13,6 +13,7 @@
 #include "Poplar/Planner/Model/WireFormat.h"
 #include "Poplar/Planner/Model/ZeroRounds.h"
 #include "Poplar/Planner/Zero/ShardBounds.h"
+#include "Zero/ShareSearch.h"
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -264,6 +265,15 @@ std::optional<BatchProblem>
 poplar::makeBatchProblem(const ClusterView &cluster, const ModelFacts &model,
                          int stage, int64_t globalBatch,
                          const std::vector<double> &state, std::string &error) {
+  return makeBatchProblem(cluster, model, stage, globalBatch, state,
+                          getTrafficRates(cluster, state), error);
+}
+
+std::optional<BatchProblem>
+poplar::makeBatchProblem(const ClusterView &cluster, const ModelFacts &model,
+                         int stage, int64_t globalBatch,
+                         const std::vector<double> &state,
+                         const TrafficRates &rates, std::string &error) {
   std::optional<BatchProblem> problem =
       listDeviceTypes(cluster, model, stage, globalBatch, error);
   if (!problem)
@@ -299,7 +309,7 @@ poplar::makeBatchProblem(const ClusterView &cluster, const ModelFacts &model,
       slowestUpdate = std::max(slowestUpdate, *profile->optimizerSeconds *
                                                   (stage ? largest[type] : 1));
   }
-  setSync(model, getTrafficRates(cluster, state), slowestUpdate, *problem);
+  setSync(model, rates, slowestUpdate, *problem);
   error = problem->check();
   if (!error.empty())
     return std::nullopt;

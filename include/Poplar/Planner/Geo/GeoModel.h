@@ -52,11 +52,16 @@ struct GeoChoice {
   };
   std::vector<Finalist> finalists;
 };
-GeoChoice searchGeoClusters(const std::vector<GeoCluster> &problems,
-                            int64_t effort = geoEffort);
+/// Plans that cost `limit` or more are not looked for.
+GeoChoice
+searchGeoClusters(const std::vector<GeoCluster> &problems,
+                  int64_t effort = geoEffort,
+                  double limit = std::numeric_limits<double>::infinity());
 
 struct GeoResult {
   HybridModel model;
+  /// As HybridResult::isSlower.
+  bool isSlower = false;
   /// What collectives round.
   LossyWires wires;
   GeoCluster cluster;

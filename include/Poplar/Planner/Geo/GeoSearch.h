@@ -16,6 +16,7 @@
 
 #include "Poplar/Planner/Geo/GeoProblem.h"
 #include "Poplar/Planner/Pipeline/PipelineSimulation.h"
+#include <limits>
 
 namespace poplar {
 
@@ -42,9 +43,11 @@ constexpr int64_t geoEffort = 100000000;
 /// cube of their number.
 constexpr int64_t geoEffortOfFew = 40000;
 
-/// The best plan found. How it is searched for: docs/placement-theory.md.
-GeoSearchResult searchGeoPlan(const GeoProblem &problem,
-                              int64_t effort = geoEffort);
+/// The best plan found, of shapes whose bound is below `limit`. How it is
+/// searched for: docs/placement-theory.md.
+GeoSearchResult
+searchGeoPlan(const GeoProblem &problem, int64_t effort = geoEffort,
+              double limit = std::numeric_limits<double>::infinity());
 
 /// No plan of `stages` stages and `pipelines` pipelines costs less. The proof
 /// is in GeoBound.cpp.

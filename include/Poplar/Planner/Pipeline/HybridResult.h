@@ -13,6 +13,7 @@
 #include "Poplar/Planner/Pipeline/HybridColumns.h"
 #include "Poplar/Planner/Pipeline/HybridModel.h"
 #include "Poplar/Planner/Pipeline/PipelineSimulation.h"
+#include <limits>
 
 namespace poplar {
 
@@ -32,6 +33,15 @@ struct HybridRequest {
   /// Plan columns (HybridColumns.h), too. No zero.plan can hold them.
   bool plansColumns = false;
   bool recordsTimeline = false;
+  /// Seconds of a plan that exists already. Plans that cannot take less, given
+  /// how far costs lie from simulation, are not looked for.
+  double knownSeconds = std::numeric_limits<double>::infinity();
+
+  bool hasKnownPlan() const {
+    return knownSeconds < std::numeric_limits<double>::infinity();
+  }
+  /// Plans that cost as much or more are not looked for.
+  double getCostLimit() const { return knownSeconds * simulationMargin; }
 };
 
 /// A plan that was played before the fastest was taken.
@@ -45,6 +55,8 @@ struct PlayedFinalist {
 
 struct HybridResult {
   HybridModel model;
+  /// There is no plan, as none takes less than HybridRequest::knownSeconds.
+  bool isSlower = false;
   /// What collectives may round.
   LossyWires wires;
   /// The problem of all devices.
