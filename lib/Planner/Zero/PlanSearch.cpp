@@ -23,7 +23,7 @@ static constexpr size_t fewCombinations = 27;
 /// clock, so that the same input gives the same plan on any machine.
 static constexpr int64_t workOfSearch = 1200000;
 /// Problems of each combination and in all, at least.
-static constexpr int64_t fewestProblems = 16;
+static constexpr int64_t fewestProblems = 64;
 static int64_t workOfProblem(const ClusterView &cluster, Sharding sharding) {
   size_t points = 0;
   for (const DeviceProfile &profile : cluster.profiles)
