@@ -20,11 +20,8 @@ using namespace poplar;
 
 /// Groups are left out of and added to so many of the best starts.
 static constexpr size_t mostStarts = 4;
-/// The effort of all searches but the first, as a share of the effort of one.
-static constexpr double effortOfOthers = 0.25;
-/// Of other devices than those of the best plan, plans are searched whose cost
-/// is at most so many times what that takes when simulated.
-static constexpr double marginOfOthers = 1.1;
+/// The effort of all searches but the first, in multiples of the effort of one.
+static constexpr int64_t effortOfOthers = 1;
 /// The more devices, the longer a search takes: beyond `mostDevices`, of a few
 /// types each is tried alone and left out, and of more nothing is left out but
 /// what the search of all of them leaves idle.
@@ -128,8 +125,7 @@ private:
   std::optional<DeviceSpace> space;
   /// Seconds of the choices that were searched.
   std::map<Choice, double> tried;
-  /// The effort of all searches but the first: so far, and at most.
-  int64_t used = 0, mostUsed;
+  int64_t used = 0;
   HybridSelection best;
   /// By chunks: no plan of the choices that were posed costs less.
   std::array<double, HybridProblem::mostChunks + 1> bounds;
@@ -156,8 +152,7 @@ Selector::Selector(const ClusterView &whole, const HybridModel &model,
     : cluster(whole), model(model), globalBatch(globalBatch), filter(filter),
       effort(effort), mostChunks(mostChunks),
       mostChoices(mostChoices ? mostChoices : limitChoices(whole)),
-      limit(limit), mostUsed(static_cast<int64_t>(
-                        effortOfOthers * static_cast<double>(effort))) {
+      limit(limit) {
   bounds.fill(never);
   mergeAlikeTypes(cluster);
   space.emplace(cluster, std::vector<bool>(cluster.types.size(), true));
@@ -196,7 +191,8 @@ ClusterView Selector::take(const Choice &choice, std::vector<int> &kept) const {
 }
 
 bool Selector::isLeft() const {
-  return static_cast<int64_t>(tried.size()) < mostChoices && used < mostUsed;
+  return static_cast<int64_t>(tried.size()) < mostChoices &&
+         used < effortOfOthers * effort;
 }
 
 /// Seconds of the best plan of a choice; infinite if there is none, or none
@@ -284,7 +280,7 @@ void Selector::search(const Choice &choice, double &seconds) {
     posed.push_back(each.problem);
   if (isFirst)
     best.cluster = best.whole = problems.front();
-  double most = std::min(limit, best.choice.seconds * marginOfOthers),
+  double most = std::min(limit, best.choice.seconds * simulationMargin),
          least =
              static_cast<double>(globalBatch) / findUpperBound(posed.front());
   if (least >= most) {
@@ -343,7 +339,7 @@ void Selector::offer(const HybridCluster &cluster, const std::vector<int> &kept,
 /// Larger numbers of each slot first.
 void Selector::tryAll() {
   Choice all = space->all(), choice = all;
-  while (used < mostUsed) {
+  while (used < effortOfOthers * effort) {
     consider(choice);
     size_t slot = choice.size();
     while (slot > 0 && choice[slot - 1] == 0) {

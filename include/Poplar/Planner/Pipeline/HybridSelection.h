@@ -70,10 +70,10 @@ using HybridFilter = std::function<void(HybridProblem &)>;
 /// of a DeviceSpace alone, and everything but a group; then groups and single
 /// devices are left out of the best of these, or added, as long as that helps,
 /// at most `mostChoices` in all (0: 24 to 2048, fewer for more devices), and
-/// with at most a quarter of the effort that all devices together have. A
-/// choice that computes too slowly to be better is not searched, nor are plans
-/// that take `limit` or more by the cost. Deterministic. Without a plan, the
-/// error says why all devices together have none.
+/// with at most as much effort as all devices together have. A choice that
+/// computes too slowly to be better is not searched, nor are plans that take
+/// `limit` or more by the cost. Deterministic. Without a plan, the error says
+/// why all devices together have none.
 HybridSelection selectHybridDevices(
     const ClusterView &cluster, const HybridModel &model, int64_t globalBatch,
     const HybridFilter &filter, int64_t effort = hybridEffort,
