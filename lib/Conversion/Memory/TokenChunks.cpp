@@ -9,6 +9,7 @@
 #include "TokenChunks.h"
 #include "FunctionPlan.h"
 #include "KernelRows.h"
+#include "Poplar/Conversion/Program/RuntimeCalls.h"
 #include "Poplar/Dialect/NN/NN.h"
 #include "mlir/IR/Remarks.h"
 #include "llvm/Support/MathExtras.h"
@@ -92,9 +93,7 @@ bool ChunkFinder::runsByTokens(Operation *op, int64_t tokens) {
         op, dispatch.getKernelAttr());
     return isTokenByToken(kernel, tokens) || addsTokens(kernel, tokens);
   }
-  // All of them are products.
-  return isa<nn::LinearOp, nn::LinearGeluOp, nn::LinearGeluGradOp,
-             nn::LinearGradWeightOp, nn::LinearGradWeightBiasOp>(op) &&
+  return isProductOfTokens(op) &&
          cast<RankedTensorType>(op->getOperand(0).getType()).getDimSize(1) ==
              tokens;
 }

@@ -279,6 +279,11 @@ struct WaitExchangeModel
 
 } // namespace
 
+bool poplar::isProductOfTokens(Operation *op) {
+  return isa<nn::LinearOp, nn::LinearGeluOp, nn::LinearGeluGradOp,
+             nn::LinearGradWeightOp, nn::LinearGradWeightBiasOp>(op);
+}
+
 void poplar::registerRuntimeCalls(DialectRegistry &registry) {
   registry.insert<exec::ExecDialect>();
   registry.addExtension(+[](MLIRContext *context, nn::NNDialect *) {

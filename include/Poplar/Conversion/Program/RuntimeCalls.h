@@ -11,6 +11,7 @@
 
 namespace mlir {
 class DialectRegistry;
+class Operation;
 } // namespace mlir
 
 namespace poplar {
@@ -18,6 +19,10 @@ namespace poplar {
 /// Says of the ops of nn that no kernel is formed of (products, attention,
 /// gradients of embeddings) by which calls they run.
 void registerRuntimeCalls(mlir::DialectRegistry &registry);
+
+/// Whether an op is a product whose rows are tokens, of its first operand, or
+/// the sum of such products over all tokens.
+bool isProductOfTokens(mlir::Operation *op);
 
 /// Says of the ops of an exec.function how they are lowered.
 void registerProgramCalls(mlir::DialectRegistry &registry);
