@@ -278,6 +278,9 @@ static std::string explainLoss(const PlanOfKind &kind,
   if (&most == losses && own.devices < other.devices)
     return llvm::formatv(": {0} devices take part, not {1}", own.devices,
                          other.devices);
+  if (*chosen.seconds < 0.1)
+    return llvm::formatv(": a device {0} {1:f3} ms of it, not {2:f3} ms",
+                         most.verb, 1e3 * most.own, 1e3 * most.other);
   return llvm::formatv(": a device {0} {1:f3} s of it, not {2:f3} s", most.verb,
                        most.own, most.other);
 }
