@@ -119,7 +119,7 @@ def NNDifferentiate : Pass<"nn-differentiate", "::mlir::ModuleOp"> {
     Option<"recompute", "recompute", "::poplar::RecomputePolicy",
            "::poplar::RecomputePolicy::Keep",
            "keep, recompute-attention or recompute-unit">,
-    Option<"chunkBytes", "chunk-bytes", "int64_t", "256 << 20",
+    Option<"chunkBytes", "chunk-bytes", "int64_t", "int64_t(2) << 30",
            "Bytes of the logits of a sample that may be whole in memory">
   ];
   let dependentDialects = ["::poplar::nn::NNDialect",
