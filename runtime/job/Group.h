@@ -39,9 +39,7 @@ public:
   void close();
   /// Rank 0 writes what all ranks did when. Collective.
   void writeTrace(const std::string &Path);
-  comm::CommStatistics getStatistics() const {
-    return Stream.getStatistics();
-  }
+  comm::CommStatistics getStatistics() const { return Stream.getStatistics(); }
 
   /// Goes on with collectives of memory of `D`, as far as they reach it: by its
   /// library, or through the host. Collective; the memory, all of it allocated,

@@ -74,8 +74,8 @@ struct Plan {
     std::string description;
     double predicted, simulated;
   };
-  /// The best plan of a part of the cluster: the devices that take part ("4 a100,
-  /// 2 v100"), its policy, seconds and cost of an iteration.
+  /// The best plan of a part of the cluster: the devices that take part ("4
+  /// a100, 2 v100"), its policy, seconds and cost of an iteration.
   struct Priced {
     std::string devices, policy;
     double seconds, cost;

@@ -25,8 +25,8 @@ namespace poplar {
 std::vector<UnbuildableDevices> dropUnbuildable(mlir::ModuleOp module,
                                                 std::string &error);
 
-/// Erases all devices of the module's cluster but the ranks `kept`, in ascending
-/// order, with nodes and links that are empty then.
+/// Erases all devices of the module's cluster but the ranks `kept`, in
+/// ascending order, with nodes and links that are empty then.
 void keepRanks(mlir::ModuleOp module, llvm::ArrayRef<int> kept);
 
 /// What of the plan of `module` cannot be built; empty if nothing.
