@@ -190,6 +190,13 @@ class Checker:
             self.fail(f"{policy} claims {claimed} s, simulated {seconds} s", **case)
         return seconds
 
+    def is_worse(self, seconds, reference):
+        """Whether a plan, or none, takes longer than one of `reference` seconds."""
+        self.compared += 1
+        ratio = seconds / reference if seconds else float("inf")
+        self.worst = max(self.worst, ratio)
+        return ratio > 1 + self.arguments.tolerance
+
     def compare(self, number, cluster, model, batch, policy, seconds):
         for change in CHANGES:
             if change is speed_link and not cluster["links"]:
@@ -197,17 +204,14 @@ class Checker:
             changed = copy.deepcopy(cluster)
             change(changed, random.Random(f"{self.arguments.seed}/{number}/change"))
             other = self.plan(changed, model, batch, policy)
-            self.compared += 1
-            ratio = other / seconds if other else float("inf")
-            self.worst = max(self.worst, ratio)
-            if ratio > 1 + self.arguments.tolerance:
+            if self.is_worse(other, seconds):
                 self.fail(
                     f"{number}, {policy}, {change.__name__}: {seconds} s becomes {other} s",
                     cluster=cluster, changed=changed, model=model, batch=batch,
                 )  # fmt: skip
 
     def compare_settings(self, number, cluster, model, batch):
-        """Of the plan that is made without any option."""
+        """Compares the plan that is made without any option with all others."""
         seconds = self.plan(cluster, model, batch, "auto")
         others = [(cluster, policy, options) for policy, options in SETTINGS]
         others += [(cluster, f"homogeneous:{name}", ())
@@ -216,12 +220,7 @@ class Checker:
                    for node in cluster["nodes"] if len(cluster["nodes"]) > 1]  # fmt: skip
         for part, policy, options in others:
             other = self.plan(part, model, batch, policy, options)
-            if not other:
-                continue
-            self.compared += 1
-            ratio = seconds / other if seconds else float("inf")
-            self.worst = max(self.worst, ratio)
-            if ratio > 1 + self.arguments.tolerance:
+            if other and self.is_worse(seconds, other):
                 self.fail(
                     f"{number}: {seconds} s, but {other} s by {policy} {' '.join(options)}",
                     cluster=cluster, part=part, model=model, batch=batch,

@@ -42,7 +42,7 @@ def llama(hidden, layers, intermediate, **fields):
     }  # fmt: skip
 
 
-# Of Llama 3.2 and 3.
+# The sizes of Llama 3.2 and 3.
 LLAMA_1B = llama(2048, 16, 8192, tie_word_embeddings=True, head_dim=64)
 LLAMA_8B = llama(4096, 32, 14336, tie_word_embeddings=False)
 LORA = ("--lora-rank", "16", "--lora-alpha", "32")

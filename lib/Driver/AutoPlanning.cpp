@@ -51,13 +51,14 @@ private:
     return report.kinds.back();
   }
 
-  /// Of the plans that were made; infinite if there is none.
+  /// The fastest plan that was made takes so long; infinite if there is none.
   double getLeastSeconds() const {
     double least = std::numeric_limits<double>::infinity();
     for (const PlanOfKind &kind : report.kinds)
       least = std::min(least, kind.seconds.value_or(least));
     return least;
   }
+  bool planZeroAlone(bool remedies);
   bool addZeroAlone();
   template <typename Report> bool addStages(const char *policy, Report &found);
   bool simulateLast();
@@ -112,18 +113,25 @@ bool Candidates::simulateLast() {
   return true;
 }
 
+/// Plans ZeRO alone on its copy of the module. With `remedies`, which take long
+/// to find, the error says what would help.
+bool Candidates::planZeroAlone(bool remedies) {
+  HeteroAllocateOptions allocation = request.allocation;
+  allocation.policy = report.kinds.front().policy;
+  allocation.simulate = true;
+  allocation.remedies = remedies;
+  return compilation.run(
+      *candidates.front().module, [&](mlir::OpPassManager &pm) {
+        pm.addPass(createEstimateProfiles());
+        pm.addPass(createHeteroAllocate(allocation, request.build));
+      });
+}
+
 /// Fails only where programs of a plan cannot be made.
 bool Candidates::addZeroAlone() {
   PlanOfKind &kind = add("exact");
-  HeteroAllocateOptions allocation = request.allocation;
-  allocation.policy = kind.policy;
-  allocation.simulate = true;
-  // They take long to find, and another kind may fit.
-  allocation.remedies = false;
-  if (compilation.run(*candidates.back().module, [&](mlir::OpPassManager &pm) {
-        pm.addPass(createEstimateProfiles());
-        pm.addPass(createHeteroAllocate(allocation, request.build));
-      }))
+  // Another kind may fit.
+  if (planZeroAlone(/*remedies=*/false))
     return simulateLast();
   std::swap(kind.error, compilation.error);
   return true;
@@ -162,13 +170,7 @@ bool Candidates::addStages(const char *policy, Report &found) {
 /// Says what the plan of ZeRO alone lacks, and what would help: no other kind
 /// does.
 bool Candidates::refuse() {
-  HeteroAllocateOptions allocation = request.allocation;
-  allocation.policy = "exact";
-  allocation.simulate = true;
-  compilation.run(*candidates.front().module, [&](mlir::OpPassManager &pm) {
-    pm.addPass(createEstimateProfiles());
-    pm.addPass(createHeteroAllocate(allocation, request.build));
-  });
+  planZeroAlone(/*remedies=*/true);
   return false;
 }
 

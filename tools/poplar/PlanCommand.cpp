@@ -196,7 +196,7 @@ static bool printBest(Compilation &compilation, StagedRequest staged,
   request.zeroOption = args.zeroOption;
   request.explains = args.explain || !args.json.empty();
   request.enter = SlowNote::enter;
-  // Of the module as it is: a plan may be of a part of it.
+  // The whole cluster: a plan may be of a part of it.
   ClusterView cluster = cluster::buildClusterView(compilation.getModule());
   ObjectiveReport report;
   AutoReport &chosen = report.chosen;

@@ -18,7 +18,7 @@ namespace poplar {
 
 struct PlanArguments {
   std::string model, cluster, profiles, globalBatch, output, json, trace;
-  /// Of --batch.
+  /// The value of --batch.
   std::string batches;
   bool explain = false;
   /// --recompute is given.

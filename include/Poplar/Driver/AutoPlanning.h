@@ -54,7 +54,7 @@ struct AutoReport {
   /// The fastest of them.
   size_t chosen = 0;
   Buildability buildability;
-  /// Of an iteration of the chosen plan, if the request asks for it.
+  /// An iteration of the chosen plan, if the request asks for it.
   Timeline timeline;
   /// If the request asks for them: what the policy of the chosen plan says of
   /// it, as text and as JSON.

@@ -35,7 +35,7 @@ struct Objective {
 /// The best plan of a part of the cluster.
 struct PricedPlan {
   double seconds = 0, cost = 0;
-  /// Of the plan, by device type of the cluster, and its policy.
+  /// The plan's devices, by device type of the cluster, and its policy.
   std::vector<int64_t> devices;
   std::string policy;
 };

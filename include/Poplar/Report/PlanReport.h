@@ -111,7 +111,7 @@ struct ReportInput {
   std::optional<StagedPlan> stages;
   std::optional<SimulatedIteration> simulated;
   std::vector<ReportBaseline> baselines;
-  /// Of a plan by cost.
+  /// What plans of parts of the cluster cost, where it was planned by cost.
   std::vector<Plan::Priced> frontier;
   /// Whether it is of a run, which may have no steps.
   bool isRun = false;

@@ -107,7 +107,7 @@ int64_t ChunkFinder::getMultiple(const TokenChunks &chunks) const {
       return;
     int64_t bytes = ShapedType::getNumElements(type.getShape().drop_front(2)) *
                     type.getElementTypeBitWidth() / 8;
-    // Of tokens' numbers, kernels alone read vectors.
+    // Kernels alone read vectors of tokens' numbers.
     int64_t wanted =
         type.getRank() < 3 ? std::min(alignment, vectorBytes) : alignment;
     multiple = std::lcm(multiple, wanted / std::gcd(wanted, bytes));

@@ -436,6 +436,18 @@ def compare_updates(run, reference, initial, tolerance=UPDATE_TOLERANCE):
     return worst, failures
 
 
+def compare_validations(run, reference, count):
+    """What is wrong with the validation losses of a run, of which there are `count`."""
+    expected, found = reference.validation_losses, run.validation_losses
+    failures = []
+    if len(expected) != count or len(found) != count:
+        failures.append(f"validates {len(found)} times, not {len(expected)}")
+    for x, y in zip(found, expected):
+        if not abs(x - y) <= LOSS_TOLERANCE * abs(y):
+            failures.append(f"validation loss is {x:.9g}, expected {y:.9g}")
+    return failures
+
+
 def compare_runs(run, reference, initial, clip):
     """What compare_losses and compare_updates find, and that every gradient was
     clipped: losses, updates, what is wrong."""

@@ -138,12 +138,7 @@ def main():
     def compare(name, run, model):
         reference, initial = references[model]
         loss, update, failures = jobs.compare_runs(run, reference, initial, CLIP)
-        expected, found = reference.validation_losses, run.validation_losses
-        if len(expected) != 2 or len(found) != 2:
-            failures.append(f"validates {len(found)} times, not {len(expected)}")
-        for x, y in zip(found, expected):
-            if not abs(x - y) <= jobs.LOSS_TOLERANCE * abs(y):
-                failures.append(f"validation loss is {x:.9g}, expected {y:.9g}")
+        failures += jobs.compare_validations(run, reference, 2)
         report.check(name, failures, f"losses {loss:.1e}, updates {update:.1e}")
         errors.append((loss, update))
 

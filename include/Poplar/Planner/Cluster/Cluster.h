@@ -81,7 +81,7 @@ struct DeviceType {
   std::optional<double> bandwidth;
   /// The limit of the board, in watts.
   std::optional<double> power;
-  /// Of a device and hour, in any currency.
+  /// The price of a device and hour, in any currency.
   std::optional<double> price;
   /// Threads of a rank; host targets only.
   std::optional<int64_t> threads;
