@@ -213,7 +213,10 @@ class Checker:
     def compare_settings(self, number, cluster, model, batch):
         """Compares the plan that is made without any option with all others."""
         seconds = self.plan(cluster, model, batch, "auto")
-        others = [(cluster, policy, options) for policy, options in SETTINGS]
+        # What the cluster file says of recomputation is no choice.
+        fixed = any("recompute" in it for it in cluster["device_types"].values())
+        others = [(cluster, policy, options) for policy, options in SETTINGS
+                  if not (fixed and "--recompute" in options)]  # fmt: skip
         others += [(cluster, f"homogeneous:{name}", ())
                    for name in sorted(cluster["device_types"])]  # fmt: skip
         others += [(drop_node(cluster, node["name"]), "auto", ())

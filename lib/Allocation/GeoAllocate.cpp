@@ -8,7 +8,6 @@
 
 #include "LossyPlans.h"
 #include "Poplar/Dialect/Zero/PlanFacts.h"
-#include "Poplar/Simulation/ModelUnits.h"
 #include "StagedPass.h"
 
 namespace poplar {
@@ -70,10 +69,11 @@ static LogicalResult findPlanOfModel(ModuleOp module,
 }
 
 LogicalResult poplar::findPlan(ModuleOp module, const ClusterView &cluster,
+                               const HybridModel &model,
                                const HybridRequest &request, GeoResult &result,
                                std::string &error) {
   return findExactOrLossy(
-      module, cluster, request, listGradientWires(), result, error,
+      cluster, model, request, listGradientWires(), result, error,
       [&](const ClusterView &view, GeoResult &found) {
         return findPlanOfModel(module, view, request, found, error);
       });

@@ -8,7 +8,6 @@
 
 #include "LossyPlans.h"
 #include "Poplar/Dialect/Zero/PlanFacts.h"
-#include "Poplar/Simulation/ModelUnits.h"
 #include "StagedPass.h"
 #include "llvm/Support/FormatVariadic.h"
 
@@ -213,10 +212,11 @@ static std::vector<LossyWires> listWires(const ClusterView &cluster) {
 }
 
 LogicalResult poplar::findPlan(ModuleOp module, const ClusterView &cluster,
+                               const HybridModel &model,
                                const HybridRequest &request,
                                HybridResult &result, std::string &error) {
   return findExactOrLossy(
-      module, cluster, request, listWires(cluster), result, error,
+      cluster, model, request, listWires(cluster), result, error,
       [&](const ClusterView &view, HybridResult &found) {
         return findPlanOfModel(module, view, request, found, error);
       });

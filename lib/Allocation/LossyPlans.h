@@ -11,7 +11,6 @@
 
 #include "Poplar/Allocation/HeteroAllocate.h"
 #include "Poplar/Planner/Pipeline/HybridResult.h"
-#include "Poplar/Simulation/ModelUnits.h"
 
 namespace poplar {
 
@@ -25,12 +24,12 @@ std::string describeSlower(const HybridRequest &request);
 
 /// Finds a plan of stages, and with `allowsLossy` those that round as one of
 /// `wires` between nodes, the least loss first, which are taken if they are
-/// enough faster. `find` plans
-/// result.model on a cluster whose `wires` say what is rounded; it sets `error`
-/// where there is no plan, and fails with a diagnostic otherwise.
+/// enough faster. `find` plans result.model, which is `model`, on a cluster
+/// whose `wires` say what is rounded; it sets `error` where there is no plan,
+/// and fails with a diagnostic otherwise.
 template <typename Result, typename Finder>
 llvm::LogicalResult
-findExactOrLossy(mlir::ModuleOp module, const ClusterView &cluster,
+findExactOrLossy(const ClusterView &cluster, const HybridModel &model,
                  const HybridRequest &request,
                  const std::vector<LossyWires> &wires, Result &result,
                  std::string &error, Finder find) {
@@ -39,10 +38,7 @@ findExactOrLossy(mlir::ModuleOp module, const ClusterView &cluster,
       error = "the cluster " + reason;
       return llvm::failure();
     }
-  llvm::FailureOr<HybridModel> model = getHybridModel(module, cluster);
-  if (failed(model))
-    return llvm::failure();
-  result.model = std::move(*model);
+  result.model = model;
   // What rounds may still take less than the plan that is known.
   if (failed(find(cluster, result)) &&
       !(result.isSlower && request.allowsLossy))
@@ -53,7 +49,7 @@ findExactOrLossy(mlir::ModuleOp module, const ClusterView &cluster,
   for (const LossyWires &choice : wires) {
     lossy.wires = choice;
     Result found;
-    found.model = result.model;
+    found.model = model;
     found.wires = choice;
     // What rounding keeps may not fit.
     if (failed(find(lossy, found))) {

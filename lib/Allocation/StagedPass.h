@@ -14,6 +14,7 @@
 #include "Poplar/Dialect/Cluster/Cluster.h"
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Dialect/Zero/Zero.h"
+#include "Poplar/Simulation/ModelUnits.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -66,7 +67,10 @@ private:
     request.mostChunks = static_cast<int>(this->chunks);
     Result result;
     std::string error;
-    if (failed(findPlan(module, cluster, request, result, error))) {
+    llvm::FailureOr<HybridModel> model = getHybridModel(module, cluster);
+    if (failed(model))
+      return llvm::failure();
+    if (failed(findPlan(module, cluster, *model, request, result, error))) {
       if (!error.empty())
         module.emitError(error);
       return llvm::failure();

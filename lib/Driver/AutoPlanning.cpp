@@ -13,6 +13,7 @@
 #include "Poplar/Driver/Review.h"
 #include "Poplar/Driver/Simulated.h"
 #include "Poplar/Report/PlanReport.h"
+#include "Poplar/Simulation/ModelUnits.h"
 #include "Poplar/Simulation/Passes.h"
 #include "Poplar/Transforms/Plan/Buildable.h"
 #include "Poplar/Transforms/Plan/Passes.h"
@@ -60,6 +61,7 @@ private:
   }
   bool planZeroAlone(bool remedies);
   bool addZeroAlone();
+  bool readUnits(mlir::ModuleOp module);
   template <typename Report> bool addStages(const char *policy, Report &found);
   bool simulateLast();
   bool choose();
@@ -72,6 +74,8 @@ private:
   const AutoRequest &request;
   AutoReport &report;
   ClusterView cluster;
+  /// Units of the model; made when stages are planned.
+  std::optional<HybridModel> model;
   /// Parallel to the kinds of the report.
   std::vector<Candidate> candidates;
   HybridReport hybrid;
@@ -85,8 +89,8 @@ bool Candidates::simulateLast() {
   PlanOfKind &kind = report.kinds.back();
   mlir::OwningOpRef<mlir::ModuleOp> programs =
       candidates.back().module->clone();
-  std::optional<PlanSimulation> plan =
-      readSimulation(compilation, *programs, OverlapOptions());
+  std::optional<PlanSimulation> plan = readSimulation(
+      compilation, *programs, OverlapOptions(), model ? &*model : nullptr);
   if (!plan)
     return false;
   SimulationOptions options;
@@ -137,6 +141,17 @@ bool Candidates::addZeroAlone() {
   return true;
 }
 
+/// Reads the units of the model once. Fails with a diagnostic where it has
+/// none.
+bool Candidates::readUnits(mlir::ModuleOp module) {
+  if (model)
+    return true;
+  mlir::FailureOr<HybridModel> units = getHybridModel(module, cluster);
+  if (mlir::succeeded(units))
+    model = std::move(*units);
+  return model.has_value();
+}
+
 /// Fails only where programs of a plan cannot be made.
 template <typename Report>
 bool Candidates::addStages(const char *policy, Report &found) {
@@ -153,7 +168,8 @@ bool Candidates::addStages(const char *policy, Report &found) {
     std::string error;
     HybridRequest own = request;
     own.knownSeconds = getLeastSeconds();
-    if (mlir::failed(findPlan(module, cluster, own, found, error)) ||
+    if (!readUnits(module) ||
+        mlir::failed(findPlan(module, cluster, *model, own, found, error)) ||
         mlir::failed(addPlan(module, cluster, own, found))) {
       if (!error.empty())
         kind.error = std::move(error);

@@ -163,7 +163,10 @@ std::optional<Timeline> poplar::playHypothetical(Compilation &compilation) {
   request.recordsTimeline = true;
   ClusterView cluster = cluster::buildClusterView(*copy);
   HybridResult found;
-  if (mlir::failed(findPlan(*copy, cluster, request, found, compilation.error)))
+  mlir::FailureOr<HybridModel> model = getHybridModel(*copy, cluster);
+  if (mlir::failed(model) ||
+      mlir::failed(
+          findPlan(*copy, cluster, *model, request, found, compilation.error)))
     return std::nullopt;
   const HybridResult::Column &column = found.columns.front();
   if (found.columns.size() > 1 ||

@@ -11,6 +11,7 @@
 
 #include "Poplar/Allocation/StagedAllocation.h"
 #include "Poplar/Driver/HybridPlanning.h"
+#include "Poplar/Simulation/ModelUnits.h"
 
 namespace poplar {
 
@@ -58,9 +59,12 @@ bool planStaged(Compilation &compilation, const StagedRequest &request,
                 Report &report, Review review) {
   mlir::ModuleOp module = compilation.getModule();
   ClusterView cluster;
-  return readCluster(compilation, request, cluster) &&
-         mlir::succeeded(
-             findPlan(module, cluster, request, report, compilation.error)) &&
+  if (!readCluster(compilation, request, cluster))
+    return false;
+  mlir::FailureOr<HybridModel> model = getHybridModel(module, cluster);
+  return mlir::succeeded(model) &&
+         mlir::succeeded(findPlan(module, cluster, *model, request, report,
+                                  compilation.error)) &&
          review(cluster) && planZeroAlone(compilation, request, report.pure) &&
          (!request.addsPlan ||
           mlir::succeeded(addPlan(module, cluster, request, report)));

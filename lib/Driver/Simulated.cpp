@@ -36,7 +36,8 @@ static bool hasProfiles(zero::PlanOp plan) {
 
 std::optional<PlanSimulation>
 poplar::readSimulation(Compilation &compilation, mlir::ModuleOp module,
-                       const OverlapOptions &options) {
+                       const OverlapOptions &options,
+                       const HybridModel *model) {
   auto plans = module.getOps<zero::PlanOp>();
   if (plans.empty() || zero::readPlan(*plans.begin()).isWhole()) {
     // What the plan recomputes may have no profile.
@@ -50,9 +51,14 @@ poplar::readSimulation(Compilation &compilation, mlir::ModuleOp module,
     return get(buildPlanSimulation(module));
   }
   // Programs of stages have parts of the model only.
-  mlir::FailureOr<HybridModel> model =
-      getHybridModel(module, cluster::buildClusterView(module));
-  if (mlir::failed(model) || !compilation.schedule(module, options))
+  mlir::FailureOr<HybridModel> own;
+  if (!model) {
+    own = getHybridModel(module, cluster::buildClusterView(module));
+    if (mlir::failed(own))
+      return std::nullopt;
+    model = &*own;
+  }
+  if (!compilation.schedule(module, options))
     return std::nullopt;
-  return get(buildPlanSimulation(module, &*model));
+  return get(buildPlanSimulation(module, model));
 }

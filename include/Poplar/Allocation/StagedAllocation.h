@@ -40,12 +40,15 @@ takeFastest(mlir::ModuleOp module, const ClusterView &cluster,
             HybridSelection &selection,
             std::vector<PlayedFinalist> *report = nullptr);
 
-/// Plans the model of `module`, which holds `cluster` and has buckets. Fails
-/// with a diagnostic, or with `error` set where there is no plan.
+/// Plans the model of `module`, which holds `cluster` and has buckets, and
+/// whose units are `model` (getHybridModel()). Fails with a diagnostic, or with
+/// `error` set where there is no plan.
 llvm::LogicalResult findPlan(mlir::ModuleOp module, const ClusterView &cluster,
+                             const HybridModel &model,
                              const HybridRequest &request, HybridResult &result,
                              std::string &error);
 llvm::LogicalResult findPlan(mlir::ModuleOp module, const ClusterView &cluster,
+                             const HybridModel &model,
                              const HybridRequest &request, GeoResult &result,
                              std::string &error);
 

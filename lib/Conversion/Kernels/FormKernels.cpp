@@ -25,7 +25,7 @@
 #include "mlir/IR/Remarks.h"
 #include "mlir/Transforms/RegionUtils.h"
 #include "llvm/ADT/SetVector.h"
-#include "llvm/ADT/StringMap.h"
+#include <unordered_map>
 
 namespace poplar {
 #define GEN_PASS_DEF_FORMKERNELS
@@ -217,11 +217,12 @@ private:
   FailureOr<exec::KernelOp> buildKernel(const Group &group,
                                         const KernelValues &values,
                                         bool updateInPlace);
+  exec::KernelOp findAlike(exec::KernelOp kernel, size_t hash);
   void setPlaces(exec::KernelOp kernel, ArrayRef<linalg::GenericOp> members,
                  bool updateInPlace);
 
-  /// Kernels by their text.
-  llvm::StringMap<exec::KernelOp> known;
+  /// Kernels of the module, by hashBody().
+  std::unordered_multimap<size_t, exec::KernelOp> known;
 };
 
 } // namespace
@@ -450,28 +451,55 @@ static void replaceByDispatch(const Group &group, const KernelValues &values,
     op.erase();
 }
 
+/// Of the ops of a kernel, whatever their operands.
+static size_t hashBody(exec::KernelOp kernel) {
+  llvm::hash_code hash(0);
+  kernel.getBody().walk([&](Operation *op) {
+    hash =
+        llvm::hash_combine(hash, OperationEquivalence::computeHash(
+                                     op, OperationEquivalence::ignoreHashValue,
+                                     OperationEquivalence::ignoreHashValue,
+                                     OperationEquivalence::IgnoreLocations));
+  });
+  return hash;
+}
+
+/// The kernel of the module from which this one differs in its name only; null
+/// if there is none. This one takes names of others.
+exec::KernelOp FormKernelsPass::findAlike(exec::KernelOp kernel, size_t hash) {
+  auto [first, end] = known.equal_range(hash);
+  for (auto it = first; it != end; ++it) {
+    kernel.setSymNameAttr(it->second.getSymNameAttr());
+    if (OperationEquivalence::isEquivalentTo(
+            kernel, it->second, OperationEquivalence::IgnoreLocations))
+      return it->second;
+  }
+  return nullptr;
+}
+
 LogicalResult FormKernelsPass::outline(const Group &group, bool updateInPlace) {
   KernelValues values = collectValues(group, updateInPlace);
   FailureOr<exec::KernelOp> kernel = buildKernel(group, values, updateInPlace);
   if (failed(kernel))
     return failure();
-  std::string text;
-  llvm::raw_string_ostream stream(text);
-  kernel->print(stream, OpPrintingFlags().useLocalScope());
-  auto [entry, isNew] = known.try_emplace(text, *kernel);
+  size_t hash = hashBody(*kernel);
+  exec::KernelOp called = findAlike(*kernel, hash);
+  bool isNew = !called;
   if (isNew) {
-    kernel->setName(nameKernel(known.size() - 1, group));
-    getOperation().push_back(*kernel);
+    called = *kernel;
+    called.setName(nameKernel(known.size(), group));
+    known.emplace(hash, called);
+    getOperation().push_back(called);
   } else {
     kernel->erase();
   }
   remark::analysis(group.ops.front()->getLoc(),
                    getRemarkOptions("Kernel", group.ops.front()))
-      << remark::metric("Kernel", entry->second.getSymName())
+      << remark::metric("Kernel", called.getSymName())
       << remark::metric("Ops", group.ops.size())
       << remark::metric("Arguments", values.inputs.size())
       << remark::metric("Results", values.outputs.size())
       << remark::metric("New", isNew);
-  replaceByDispatch(group, values, entry->second);
+  replaceByDispatch(group, values, called);
   return success();
 }

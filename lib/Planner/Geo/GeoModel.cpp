@@ -298,9 +298,16 @@ GeoChoice poplar::searchGeoClusters(const std::vector<GeoCluster> &problems,
   for (const GeoCluster &problem : problems)
     devices = std::max(devices, problem.problem.devices.size());
   effort = std::min(effort, effortPerDevice * static_cast<int64_t>(devices));
+  // The cost takes the last micro-batch for a whole one.
+  auto getLimit = [&](size_t i) {
+    const GeoCluster &own = problems[i];
+    return limit * static_cast<double>(own.problem.microBatches) *
+           static_cast<double>(own.microBatch) /
+           static_cast<double>(own.globalBatch);
+  };
   for (size_t i = 0; i < problems.size(); ++i) {
-    GeoSearchResult result =
-        searchGeoPlan(problems[i].problem, effort / lookShare / count, limit);
+    GeoSearchResult result = searchGeoPlan(
+        problems[i].problem, effort / lookShare / count, getLimit(i));
     bound = std::min(bound, result.lowerBound);
     if (result.plan)
       order.emplace_back(result.plan->seconds, i);
@@ -312,7 +319,7 @@ GeoChoice poplar::searchGeoClusters(const std::vector<GeoCluster> &problems,
     take(i, searchGeoPlan(problems[i].problem,
                           (effort - effort / lookShare) /
                               static_cast<int64_t>(order.size()),
-                          limit));
+                          getLimit(i)));
   if (choice.search.plan) {
     choice.search.error.clear();
     choice.finalists =

@@ -22,6 +22,10 @@ using namespace poplar;
 static constexpr size_t mostStarts = 4;
 /// The effort of all searches but the first, in multiples of the effort of one.
 static constexpr int64_t effortOfOthers = 1;
+/// The search of a part of the plans has the effort of one divided by this, and
+/// looks for plans that cost at most so many times what the best costs.
+static constexpr int64_t partsOfEffort = 8;
+static constexpr double marginOfParts = 1.1;
 /// The more devices, the longer a search takes: beyond `mostDevices`, of a few
 /// types each is tried alone and left out, and of more nothing is left out but
 /// what the search of all of them leaves idle.
@@ -105,9 +109,14 @@ private:
   ClusterView take(const Choice &choice, std::vector<int> &kept) const;
   bool isLeft() const;
   double consider(Choice choice);
+  std::vector<HybridCluster> pose(const ClusterView &view,
+                                  std::string &error) const;
   void search(const Choice &choice, double &seconds);
+  void searchPart(const HybridFilter &restrict);
+  void searchParts();
   void offer(const HybridCluster &cluster, const std::vector<int> &kept,
-             const HybridPlan &plan, double lowerBound, double seconds);
+             const HybridPlan &plan, double lowerBound, double seconds,
+             size_t most = mostFinalists);
   void tryAll();
   void tryGroups();
   void improve(Choice choice);
@@ -127,6 +136,8 @@ private:
   std::map<Choice, double> tried;
   int64_t used = 0;
   HybridSelection best;
+  /// That of the best plan.
+  Choice bestChoice;
   /// By chunks: no plan of the choices that were posed costs less.
   std::array<double, HybridProblem::mostChunks + 1> bounds;
 };
@@ -250,34 +261,48 @@ static void agree(HybridChoice &found,
   found.others = std::move(kept);
 }
 
+static bool lacksModes(const HybridCluster &cluster) {
+  const std::vector<HybridProblem::DeviceType> &types = cluster.problem.types;
+  return std::any_of(
+      types.begin(), types.end(),
+      [](const HybridProblem::DeviceType &it) { return it.modes.empty(); });
+}
+
+/// What of the problems of some devices is wanted.
+std::vector<HybridCluster> Selector::pose(const ClusterView &view,
+                                          std::string &error) const {
+  std::vector<HybridCluster> problems =
+      makeHybridProblems(view, model, globalBatch, error);
+  for (HybridCluster &each : problems)
+    filter(each.problem);
+  // A team that may not share units is none.
+  if (!problems.empty())
+    problems.erase(
+        std::remove_if(problems.begin() + 1, problems.end(), lacksModes),
+        problems.end());
+  return problems;
+}
+
+static std::vector<HybridProblem>
+getProblems(const std::vector<HybridCluster> &clusters) {
+  std::vector<HybridProblem> problems;
+  for (const HybridCluster &each : clusters)
+    problems.push_back(each.problem);
+  return problems;
+}
+
 void Selector::search(const Choice &choice, double &seconds) {
   std::vector<int> kept;
   ClusterView view = take(choice, kept);
   std::string error;
-  std::vector<HybridCluster> problems =
-      makeHybridProblems(view, model, globalBatch, error);
+  std::vector<HybridCluster> problems = pose(view, error);
   bool isFirst = tried.size() == 1;
   if (problems.empty()) {
     if (isFirst)
       best.choice.search.error = error;
     return;
   }
-  for (HybridCluster &each : problems)
-    filter(each.problem);
-  // A team that may not share units is none.
-  problems.erase(std::remove_if(problems.begin() + 1, problems.end(),
-                                [](const HybridCluster &each) {
-                                  const auto &types = each.problem.types;
-                                  return std::any_of(
-                                      types.begin(), types.end(),
-                                      [](const HybridProblem::DeviceType &it) {
-                                        return it.modes.empty();
-                                      });
-                                }),
-                 problems.end());
-  std::vector<HybridProblem> posed;
-  for (const HybridCluster &each : problems)
-    posed.push_back(each.problem);
+  std::vector<HybridProblem> posed = getProblems(problems);
   if (isFirst)
     best.cluster = best.whole = problems.front();
   double most = std::min(limit, best.choice.seconds * simulationMargin),
@@ -309,6 +334,7 @@ void Selector::search(const Choice &choice, double &seconds) {
     offerPlan(other.problem, other.plan, other.seconds);
   if (seconds >= best.choice.seconds)
     return;
+  bestChoice = choice;
   best.cluster = best.finalists.front().cluster;
   found.problem = 0;
   found.others.clear();
@@ -318,22 +344,71 @@ void Selector::search(const Choice &choice, double &seconds) {
 
 /// Takes a plan of `cluster`, which has the ranks `kept`, among the finalists.
 void Selector::offer(const HybridCluster &cluster, const std::vector<int> &kept,
-                     const HybridPlan &plan, double lowerBound,
-                     double seconds) {
+                     const HybridPlan &plan, double lowerBound, double seconds,
+                     size_t most) {
   std::vector<HybridFinalist> &list = best.finalists;
   auto at = std::upper_bound(list.begin(), list.end(), seconds,
                              [](double own, const HybridFinalist &other) {
                                return own < other.seconds;
                              });
   bool isKnown = at != list.begin() && std::prev(at)->seconds == seconds;
-  if (isKnown || at - list.begin() >= static_cast<int64_t>(mostFinalists))
+  if (isKnown || at - list.begin() >= static_cast<int64_t>(most))
     return;
   at = list.insert(at, {cluster, plan, lowerBound, seconds});
   for (HybridCluster::Devices &devices : at->cluster.devices)
     for (int &rank : devices.ranks)
       rank = kept[rank];
-  if (list.size() > mostFinalists)
+  if (list.size() > most)
     list.pop_back();
+}
+
+/// Takes the best plan of the best choice, of those that `restrict` leaves,
+/// among the finalists.
+void Selector::searchPart(const HybridFilter &restrict) {
+  std::vector<int> kept;
+  std::string error;
+  std::vector<HybridCluster> problems = pose(take(bestChoice, kept), error);
+  for (HybridCluster &each : problems)
+    restrict(each.problem);
+  problems.erase(std::remove_if(problems.begin(), problems.end(), lacksModes),
+                 problems.end());
+  if (problems.empty())
+    return;
+  HybridChoice found = chooseHybridPlan(
+      getProblems(problems),
+      effort / partsOfEffort / static_cast<int64_t>(problems.size()),
+      mostChunks,
+      std::min(limit, best.choice.search.plan->seconds * marginOfParts));
+  agree(found, problems);
+  if (!found.search.plan)
+    return;
+  HybridPlan &plan = *found.search.plan;
+  offer(problems[found.problem], kept, plan,
+        std::min(bounds[plan.chunks], plan.seconds), found.seconds,
+        best.finalists.size() + 1);
+  if (found.seconds >= best.choice.seconds)
+    return;
+  best.cluster = best.finalists.front().cluster;
+  best.choice.search.plan = std::move(plan);
+  best.choice.seconds = found.seconds;
+}
+
+/// What costs ranks closely, programs may rank otherwise: the best plan of each
+/// ZeRO stage, and of those that recompute nothing, are finalists, too.
+void Selector::searchParts() {
+  std::vector<int> stages = best.whole.problem.zeroStages;
+  for (int stage : stages)
+    if (stages.size() > 1)
+      searchPart([=](HybridProblem &problem) { problem.zeroStages = {stage}; });
+  searchPart([](HybridProblem &problem) {
+    for (HybridProblem::DeviceType &type : problem.types)
+      type.modes.erase(std::remove_if(type.modes.begin(), type.modes.end(),
+                                      [](const HybridProblem::Mode &mode) {
+                                        return mode.recompute !=
+                                               RecomputePolicy::Keep;
+                                      }),
+                       type.modes.end());
+  });
 }
 
 /// Larger numbers of each slot first.
@@ -418,6 +493,9 @@ HybridSelection Selector::run() {
     tryAll();
   else
     tryGroups();
+  if (best.choice.search.plan &&
+      static_cast<int64_t>(cluster.ranks.size()) <= mostDevices)
+    searchParts();
   for (HybridFinalist &each : best.finalists)
     if (best.isExhaustive)
       each.lowerBound = std::min(bounds[each.plan.chunks], each.plan.seconds);

@@ -36,7 +36,8 @@ struct HybridFinalist {
   double seconds = 0;
 };
 
-/// The most of them, so that all of them can be played.
+/// The most of them, so that all of them can be played; besides, those of parts
+/// of all plans (one ZeRO stage, no recomputation).
 constexpr size_t mostFinalists = 8;
 
 struct HybridSelection {
@@ -55,13 +56,13 @@ struct HybridSelection {
   bool isExhaustive = false;
 };
 
-/// Leaves modes, ZeRO stages and schedules out of a problem that are not
-/// wanted.
 /// Lets devices of a type of the cluster recompute the same in each group, as
 /// they run one program: what costs least and fits. False if nothing does; the
 /// plan may be changed then.
 bool agreeOnRecompute(const HybridCluster &cluster, HybridPlan &plan);
 
+/// Leaves modes, ZeRO stages and schedules out of a problem that are not
+/// wanted.
 using HybridFilter = std::function<void(HybridProblem &)>;
 
 /// The plan of `globalBatch` samples that is fastest when simulated, of all
