@@ -155,8 +155,8 @@ void Group::makeScopes() {
     if (Program.replicas > 1) {
       S = makeScope(listShardGroup(Program, rank() / Size));
       S.Bounds.assign(Bucket.bounds, Bucket.bounds + Size + 1);
-      Scope &P = Peers.emplace_back(
-          makeScope(listPeers(Program, rank() % Size)));
+      Scope &P =
+          Peers.emplace_back(makeScope(listPeers(Program, rank() % Size)));
       P.Bounds = comm::getEqualBounds(
           Bucket.bounds[S.Rank + 1] - Bucket.bounds[S.Rank], P.Size);
       continue;

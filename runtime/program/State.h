@@ -94,7 +94,8 @@ public:
   bool isWhole(int64_t Bucket) const {
     return Program.world_size == 1 || Program.buckets[Bucket].stage == 0;
   }
-  /// Whether the rank is the first of those that hold the elements of its shard.
+  /// Whether the rank is the first of those that hold the elements of its
+  /// shard.
   bool leads(int64_t Bucket) const;
   const Shard &shard(int64_t Bucket) const {
     return Shards[static_cast<size_t>(Bucket)];

@@ -34,9 +34,9 @@
 //
 // State. Parameters lie in buckets, flat arrays of `elements` elements in which
 // gaps between parameters stay 0. The shard of a bucket of rank r of a shard
-// group are the elements [bounds[r], bounds[r+1]). Which of these a rank holds depends on the stage of
-// ZeRO of the bucket, if the rank is one of those that hold it (world_size > 1;
-// otherwise everything is whole):
+// group are the elements [bounds[r], bounds[r+1]). Which of these a rank holds
+// depends on the stage of ZeRO of the bucket, if the rank is one of those that
+// hold it (world_size > 1; otherwise everything is whole):
 //                     stage 0   stage 1   stage 2   stage 3
 //   working copy      whole     whole     whole     shard
 //   gradient, f32     whole     whole     shard     shard

@@ -227,10 +227,10 @@ zero::PlanOp zero::addPlan(ModuleOp module, const Plan &plan) {
       plan.policy,
       plan.schedule ? builder.getStringAttr(toString(*plan.schedule))
                     : StringAttr(),
-      uint64_t(plan.replicas), wire(plan.wires.gradients), wire(plan.wires.parameters),
-      seconds(plan.predicted), seconds(plan.uncertainty),
-      seconds(plan.simulated), toAttr(builder, plan.candidates),
-      toAttr(builder, plan.frontier));
+      uint64_t(plan.replicas), wire(plan.wires.gradients),
+      wire(plan.wires.parameters), seconds(plan.predicted),
+      seconds(plan.uncertainty), seconds(plan.simulated),
+      toAttr(builder, plan.candidates), toAttr(builder, plan.frontier));
   builder.setInsertionPointToStart(&op.getBody().emplaceBlock());
   for (const Plan::Group &group : plan.groups)
     if (!group.isWhole())

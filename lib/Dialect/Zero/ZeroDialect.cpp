@@ -200,8 +200,9 @@ ProgramOp ProgramInfo::create(OpBuilder &builder, Location location) const {
       TypeAttr::get(getWireType(context, gradientWire)),
       flag(hasLossyParameters), builder.getStringAttr(toString(recompute)),
       builder.getI64IntegerAttr(stage), builder.getI64IntegerAttr(worldSize),
-      builder.getI64IntegerAttr(replicas), flag(mixedRecompute), flag(scaled), type(received), type(sent),
-      builder.getI64IntegerAttr(group), builder.getI64IntegerAttr(numGroups),
+      builder.getI64IntegerAttr(replicas), flag(mixedRecompute), flag(scaled),
+      type(received), type(sent), builder.getI64IntegerAttr(group),
+      builder.getI64IntegerAttr(numGroups),
       builder.getI64IntegerAttr(numChunks),
       sharesUnits() ? builder.getDenseI64ArrayAttr(parts) : DenseI64ArrayAttr(),
       builder.getI64IntegerAttr(position),
@@ -249,9 +250,8 @@ bool ProgramInfo::isShared(BucketOp bucket) const {
   return bucket.getGroups() && bucket.getGroups()->size() > 1;
 }
 
-std::pair<int64_t, int64_t> ProgramInfo::getShard(BucketOp bucket,
-                                                  int64_t elements,
-                                                  int64_t rank) const {
+std::pair<int64_t, int64_t>
+ProgramInfo::getShard(BucketOp bucket, int64_t elements, int64_t rank) const {
   if (worldSize == 1 || getStage(bucket) == 0)
     return {0, elements};
   ArrayRef<int64_t> bounds = *bucket.getBounds();

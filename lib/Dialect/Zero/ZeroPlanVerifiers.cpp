@@ -111,9 +111,10 @@ static LogicalResult verifyReplicas(PlanOp plan,
     return plan.emitOpError("has replicas, but in stage 0 nothing is sharded: "
                             "leave them out");
   if (plan.getGradientWire() || plan.getParameterWire())
-    return plan.emitOpError("has replicas and rounds what crosses between "
-                            "nodes, which are not generated together: leave "
-                            "out gradient_wire and parameter_wire, or replicas");
+    return plan.emitOpError(
+        "has replicas and rounds what crosses between "
+        "nodes, which are not generated together: leave "
+        "out gradient_wire and parameter_wire, or replicas");
   auto count = int64_t(ranks.size()), size = count / replicas;
   if (count % replicas != 0 || size < 2)
     return plan.emitOpError("has ")

@@ -74,8 +74,8 @@ private:
     return remark;
   }
 
-  /// The sum across replicas of what a reduce-scatter makes, if it comes next to
-  /// the bucket.
+  /// The sum across replicas of what a reduce-scatter makes, if it comes next
+  /// to the bucket.
   static zero::StartOp findSum(zero::StartOp scatter) {
     if (scatter.getKind() == zero::CollectiveKind::ReduceScatter)
       for (Operation *op = scatter->getNextNode(); op; op = op->getNextNode())
@@ -124,8 +124,8 @@ private:
       explain(bounded[i]) << remark::reason(
           "{0} is reduced next, and {1} of such reductions may be under way",
           next.getBucket().str(), depth.getValue());
-      moveWait(bounded[i], depth == 0 ? bounded[i]->getNextNode()
-                                      : next.getOperation());
+      moveWait(bounded[i],
+               depth == 0 ? bounded[i]->getNextNode() : next.getOperation());
     }
   }
 };

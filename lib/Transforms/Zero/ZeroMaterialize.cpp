@@ -56,8 +56,6 @@ private:
   void addTrainLast(func::FuncOp train, StringRef name);
   bool isReducedInUpdate(zero::BucketOp bucket) const;
   void addReduction(OpBuilder &builder, Location loc, zero::BucketOp bucket);
-  void addSumOfReplicas(OpBuilder &builder, Location loc,
-                        zero::BucketOp bucket);
   void sumReplicas(func::FuncOp last);
   void addUpdate();
   /// Whether ranks meet in every micro-step for a bucket.
@@ -282,15 +280,8 @@ LogicalResult ZeroMaterializePass::scatterGradients(func::FuncOp train) {
   return success();
 }
 
-/// Shards of gradients are complete when the reduce-scatters of an iteration
-/// are.
-void ZeroMaterializePass::addSumOfReplicas(OpBuilder &builder, Location loc,
-                                           zero::BucketOp bucket) {
-  zero::AllReduceOp::create(builder, loc, bucket.getSymName(),
-                            TypeAttr::get(gradientWire), /*unscale=*/false);
-}
-
-/// Stages 2 and 3 with replicas, in the last micro-step.
+/// Where there are replicas: shards of gradients are complete when the
+/// reduce-scatters of the last micro-step are, which have also unscaled them.
 void ZeroMaterializePass::sumReplicas(func::FuncOp last) {
   llvm::MapVector<StringRef, zero::ReduceScatterOp> complete;
   for (auto scatter : last.getOps<zero::ReduceScatterOp>())
@@ -299,7 +290,9 @@ void ZeroMaterializePass::sumReplicas(func::FuncOp last) {
     if (zero::ReduceScatterOp scatter = complete.lookup(bucket.getSymName())) {
       OpBuilder builder(last.getContext());
       builder.setInsertionPointAfter(scatter);
-      addSumOfReplicas(builder, scatter.getLoc(), bucket);
+      zero::AllReduceOp::create(builder, scatter.getLoc(), bucket.getSymName(),
+                                TypeAttr::get(gradientWire),
+                                /*unscale=*/false);
     }
 }
 
@@ -314,8 +307,6 @@ void ZeroMaterializePass::addReduction(OpBuilder &builder, Location loc,
   else
     zero::ReduceScatterOp::create(builder, loc, bucket.getSymName(), carried,
                                   info.isScaled(), ValueRange());
-  if (info.replicas > 1)
-    addSumOfReplicas(builder, loc, bucket);
 }
 
 LogicalResult ZeroMaterializePass::findAddends(ArrayRef<func::FuncOp> trains) {

@@ -240,8 +240,8 @@ LogicalResult ZeroVerifyPass::verifyProgram(ModuleOp program) {
               ? symbols.lookup<zero::BucketOp>(op.getBucketName().getAttr())
               : zero::BucketOp();
       int64_t stage = bucket ? info.getStage(bucket) : info.stage;
-      if (isTrain && op.getCollectiveKind() == zero::CollectiveKind::AllReduce &&
-          stage >= 2)
+      if (isTrain && info.replicas > 1 &&
+          op.getCollectiveKind() == zero::CollectiveKind::AllReduce)
         return op->emitOpError("is in @")
                << function.getSymName()
                << ", but shards of gradients are added across replicas once an "

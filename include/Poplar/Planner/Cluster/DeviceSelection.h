@@ -34,6 +34,8 @@ struct PosedJob {
   /// None if no plan of the job takes at most the limit.
   std::optional<BatchProblem> problem;
   std::vector<double> state;
+  /// The shard groups that hold it.
+  int64_t replicas = 1;
   /// No plan of the job takes less, whatever the shares.
   double least = 0;
   /// The shares are the best, or nearly so.
@@ -55,6 +57,7 @@ struct DeviceSelection {
   Allocation allocation;
   /// By rank in use, as the job was posed.
   std::vector<double> state;
+  int64_t replicas = 1;
   /// Every choice was tried, so there is none better if each job that was
   /// posed had its best shares.
   bool exhaustive = false, hasBestShares = true;
