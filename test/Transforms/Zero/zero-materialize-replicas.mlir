@@ -36,9 +36,10 @@
 // Its wait is the last before the end.
 
 // DELAYED-LABEL: func.func @train_last(
-// DELAYED:       %[[R:.*]] = zero.start reduce_scatter @b
-// DELAYED:       zero.wait %[[R]]
-// DELAYED-NEXT:  %[[S:.*]] = zero.start all_reduce @b wire f32
+// DELAYED:       zero.start reduce_scatter @other
+// DELAYED:       zero.start all_reduce @other
+// DELAYED:       zero.start reduce_scatter @b
+// DELAYED:       %[[S:.*]] = zero.start all_reduce @b wire f32
 // DELAYED-NEXT:  zero.wait %[[S]]
 // DELAYED-NEXT:  return
 

@@ -34,14 +34,14 @@ struct PosedJob {
   /// None if no plan of the job takes at most the limit.
   std::optional<BatchProblem> problem;
   std::vector<double> state;
-  /// The shard groups that hold it.
-  int64_t replicas = 1;
   /// No plan of the job takes less, whatever the shares.
   double least = 0;
   /// The shares are the best, or nearly so.
   bool isExact = true;
   /// Problems that were solved to choose the shares.
   int64_t work = 0;
+  /// The shard groups that hold the state.
+  int64_t replicas = 1;
 };
 /// As ProblemOfCounts, for a search that has no use for plans that take more
 /// than `limit` seconds.
