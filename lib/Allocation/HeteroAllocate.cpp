@@ -149,8 +149,9 @@ static std::optional<int64_t> findShortage(ClusterView cluster,
 std::optional<std::pair<int, std::string>>
 HeteroAllocatePass::findClosestStage() const {
   std::optional<std::pair<int, std::string>> closest;
-  // Not of all devices.
-  if (StringRef(policy).starts_with("homogeneous:"))
+  // Not of all devices, or memory may not be what is lacking.
+  if (StringRef(policy).starts_with("homogeneous:") ||
+      choices.shardings.front() == Sharding::Replicated)
     return closest;
   int64_t least = std::numeric_limits<int64_t>::max();
   for (int stage : choices.stages)
