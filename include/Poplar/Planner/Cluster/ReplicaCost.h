@@ -1,4 +1,4 @@
-//===- ReplicaCost.h - Collectives inside and across shard groups -*- C++ -*-=//
+//===- ReplicaCost.h - Collectives of shard groups --------------*- C++ -*-===//
 //
 // Part of the Poplar project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
