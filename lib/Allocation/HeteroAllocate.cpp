@@ -92,14 +92,19 @@ LogicalResult HeteroAllocatePass::readChoices() {
              << stage.getValue() << "'";
     choices.stages = {number};
   }
-  if (state == "equal" || (state == "auto" && policy != "exact"))
-    choices.shardings = {Sharding::Equal};
-  else if (state == "memory")
-    choices.shardings = {Sharding::Memory};
-  else if (state != "auto")
-    return getOperation().emitError(
-               "option state must be equal, memory or auto, not '")
+  choices.shardings = readShardings(state);
+  if (choices.shardings.empty())
+    return getOperation().emitError("option state must be equal, memory, "
+                                    "replicated or auto, not '")
            << state.getValue() << "'";
+  if (state == "auto" && policy != "exact")
+    choices.shardings = {Sharding::Equal};
+  // Nothing is sharded in stage 0.
+  if (state == toString(Sharding::Replicated))
+    llvm::erase(choices.stages, 0);
+  if (choices.stages.empty())
+    return getOperation().emitError("option state is replicated, but in stage "
+                                    "0 nothing is sharded: take another stage");
   if (failed(readSwitch("leave-out", leaveOut, "none", choices.leaveOut)) ||
       failed(readSwitch("recompute", recompute, "as-set",
                         choices.chooseRecompute)))
@@ -144,8 +149,9 @@ static std::optional<int64_t> findShortage(ClusterView cluster,
 std::optional<std::pair<int, std::string>>
 HeteroAllocatePass::findClosestStage() const {
   std::optional<std::pair<int, std::string>> closest;
-  // Not of all devices.
-  if (StringRef(policy).starts_with("homogeneous:"))
+  // Not of all devices, or memory may not be what is lacking.
+  if (StringRef(policy).starts_with("homogeneous:") ||
+      choices.shardings.front() == Sharding::Replicated)
     return closest;
   int64_t least = std::numeric_limits<int64_t>::max();
   for (int stage : choices.stages)

@@ -116,6 +116,7 @@ void Writer::writeAlternative(const PlanOutcome &outcome) {
     return;
   }
   os.attribute("seconds", outcome.best->allocation.seconds);
+  os.attribute("replicas", outcome.best->replicas);
   os.attribute("steps", outcome.best->allocation.steps());
   writeLeftOut(*outcome.best);
   os.attributeObject("recompute", [&] {
@@ -130,6 +131,7 @@ void Writer::write() {
     os.attribute("stage", plan.stage);
     os.attribute("policy", plan.allocation.policy);
     os.attribute("sharding", toString(plan.sharding));
+    os.attribute("replicas", plan.replicas);
     os.attribute("global_batch", plan.problem.globalBatch);
     os.attribute("steps", plan.allocation.steps());
     if (plan.wires.gradients)
@@ -146,6 +148,7 @@ void Writer::write() {
     os.attribute("sync_seconds_per_step", plan.problem.stepSync);
     os.attribute("hideable_sync_seconds",
                  plan.problem.forwardSync + plan.problem.backwardSync);
+    os.attribute("hideable_last_sync_seconds", plan.problem.lastBackwardSync);
     os.attribute("collective_bytes_per_iteration", review.collectiveBytes);
     os.attributeArray("ranks", [&] {
       for (size_t i = 0; i < review.ranks.size(); ++i)

@@ -369,7 +369,7 @@ void Page::addAlternatives(const PlanReview &review) {
   };
   for (const PlanOutcome &outcome : review.alternatives.outcomes)
     if (outcome.best)
-      add({outcome.stage, toString(outcome.sharding),
+      add({outcome.stage, describeSharding(*outcome.best),
            describeCandidate(input.cluster, *outcome.best),
            outcome.best->allocation.seconds, outcome.best->allocation.steps()});
     else
@@ -378,7 +378,7 @@ void Page::addAlternatives(const PlanReview &review) {
   // But this one.
   for (const Allocation &other : review.explanation.bestPlans)
     if (other.steps() != review.plan.allocation.steps())
-      add({review.plan.stage, toString(review.plan.sharding),
+      add({review.plan.stage, describeSharding(review.plan),
            "the same devices, best for another number of steps", other.seconds,
            other.steps()});
   Table table({"ZeRO stage", "state", "an iteration", "steps", "how"});

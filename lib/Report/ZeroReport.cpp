@@ -60,6 +60,7 @@ private:
 Traffic ZeroReportPass::getTraffic(ModuleOp program, nn::Entry entry,
                                    int64_t rank) {
   Traffic traffic;
+  int64_t replicas = zero::ProgramInfo::get(program).replicas;
   auto function = nn::findEntry<func::FuncOp>(program, entry);
   if (!function)
     return traffic;
@@ -70,9 +71,13 @@ Traffic ZeroReportPass::getTraffic(ModuleOp program, nn::Entry entry,
     if (!bucket.getBounds())
       return; // one rank
     ArrayRef<int64_t> bounds = *bucket.getBounds();
-    int64_t ranks = bounds.size() - 1, own = bounds[rank + 1] - bounds[rank];
+    int64_t ranks = bounds.size() - 1, place = rank % ranks;
+    int64_t own = bounds[place + 1] - bounds[place];
     int64_t gathered = bounds.back() - own, reduced = own * (ranks - 1);
     auto kind = op.getCollectiveKind();
+    // Of equal parts of a shard.
+    if (kind == zero::CollectiveKind::AllReduce && replicas > 1)
+      gathered = reduced = own * (replicas - 1) / replicas;
     int64_t elements = kind == zero::CollectiveKind::AllGather ? gathered
                        : kind == zero::CollectiveKind::ReduceScatter
                            ? reduced

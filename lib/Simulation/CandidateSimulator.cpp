@@ -64,8 +64,13 @@ CandidateSimulator::getPrograms(const ClusterView &view,
   // Programs of one rank have no collectives.
   if (!isAlone && representatives.size() == 1)
     representatives.push_back(representatives.front());
+  // Whatever the number of replicas is, programs are those of two.
+  int64_t replicas = std::min<int64_t>(candidate.replicas, 2);
+  if (replicas > 1)
+    llvm::append_range(representatives,
+                       std::vector<std::string>(representatives));
   auto [entry, isNew] =
-      jobs.try_emplace({candidate.stage, !isAlone,
+      jobs.try_emplace({candidate.stage, isAlone ? 0 : replicas,
                         describeWires(candidate.wires), std::move(key)});
   Job &job = entry->second;
   if (!isNew)
@@ -79,6 +84,7 @@ CandidateSimulator::getPrograms(const ClusterView &view,
       view.nodes[view.ranks[candidate.ranks.front()].node].name;
   Plan plan = makePlan(candidate.stage, node, representatives);
   plan.wires = candidate.wires;
+  plan.replicas = replicas;
   zero::addPlan(*job.module, plan);
   TimingScope untimed;
   if (failed(schedulePrograms(*job.module, options, untimed)))

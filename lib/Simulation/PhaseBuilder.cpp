@@ -136,22 +136,35 @@ void PhaseBuilder::addTokens(Phase &phase, int group,
   }
 }
 
+/// A collective of a group's buckets, or half of one across its shard groups.
+static SimulationProblem::Collective getCost(const PhaseGroup &group,
+                                             const std::vector<int64_t> &bounds,
+                                             double bytes, bool reduces,
+                                             bool sumsShards) {
+  if (sumsShards)
+    return reduces ? group.replicas->reduceShards("", bounds, bytes)
+                   : group.replicas->gatherShards("", bounds, bytes);
+  if (group.replicas)
+    return reduces ? group.replicas->reduceScatter("", bounds, bytes)
+                   : group.replicas->allGather("", bounds, bytes);
+  return reduces ? group.cost.reduceScatter("", bounds, bytes,
+                                            /*insideBytes=*/4)
+                 : group.cost.allGather("", bounds, bytes);
+}
+
 /// Adds the collective of a bucket if it is not there yet. Buckets of one size
 /// cost the same.
 int PhaseBuilder::getCollective(const Twine &name, zero::BucketOp bucket,
-                                double bytes, bool reduces) {
+                                double bytes, bool reduces, bool sumsShards) {
   return getCollective(name, [&](std::string text) {
     const std::vector<int64_t> &bounds = getBounds(bucket);
     int index = getGroup(bucket);
     const PhaseGroup &group = groups[index];
     auto [entry, isNew] =
-        costs.try_emplace({index, bounds.back(), bytes, reduces});
+        costs.try_emplace({index, bounds.back(), bytes, reduces, sumsShards});
     if (isNew)
       entry->second =
-          place(reduces ? group.cost.reduceScatter("", bounds, bytes,
-                                                   /*insideBytes=*/4)
-                        : group.cost.allGather("", bounds, bytes),
-                group);
+          place(getCost(group, bounds, bytes, reduces, sumsShards), group);
     SimulationProblem::Collective collective = entry->second;
     collective.name = std::move(text);
     // One rank alone sends nothing.
@@ -162,7 +175,8 @@ int PhaseBuilder::getCollective(const Twine &name, zero::BucketOp bucket,
 }
 
 /// Starts a collective; returns its token. An all-reduce is a reduce-scatter
-/// and an all-gather, as in the runtime.
+/// and an all-gather, as in the runtime, and across shard groups if there are
+/// replicas.
 int PhaseBuilder::addStart(Phase &phase, zero::CollectiveOpInterface op) {
   auto bucket =
       symbols.lookupNearestSymbolFrom<zero::BucketOp>(op, op.getBucketName());
@@ -171,15 +185,17 @@ int PhaseBuilder::addStart(Phase &phase, zero::CollectiveOpInterface op) {
   zero::CollectiveKind kind = op.getCollectiveKind();
   std::string name =
       (stringifyCollectiveKind(kind) + " @" + bucket.getSymName()).str();
+  bool sumsShards = kind == zero::CollectiveKind::AllReduce &&
+                    groups[getGroup(bucket)].replicas;
   if (kind != zero::CollectiveKind::AllGather) {
     bool alone = kind == zero::CollectiveKind::ReduceScatter;
     int index = getCollective(name + (alone ? "" : ", sums"), bucket, bytes,
-                              /*reduces=*/true);
+                              /*reduces=*/true, sumsShards);
     phase.push_back(Step::start(index, token));
     if (alone)
       return token;
   }
-  int index = getCollective(name, bucket, bytes, /*reduces=*/false);
+  int index = getCollective(name, bucket, bytes, /*reduces=*/false, sumsShards);
   phase.push_back(Step::start(index, token));
   return token;
 }

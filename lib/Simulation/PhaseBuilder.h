@@ -10,7 +10,7 @@
 #define POPLAR_LIB_SIMULATION_PHASEBUILDER_H
 
 #include "Poplar/Dialect/Zero/ZeroExchange.h"
-#include "Poplar/Planner/Cluster/CollectiveCost.h"
+#include "Poplar/Planner/Cluster/ReplicaCost.h"
 #include "Poplar/Planner/Zero/ShardBounds.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -24,13 +24,17 @@ namespace poplar {
 /// Ranks that have collectives of their own.
 struct PhaseGroup {
   CollectiveCost cost;
-  /// Their shares of every bucket that they hold, by rank of the group.
+  /// Their shares of every bucket that they hold, by rank of the group; of the
+  /// first shard group, where there are replicas.
   std::vector<double> shares;
   /// Classes of the simulation; empty stands for all.
   std::vector<int> classes;
   /// Those of the simulation that a kind of port (CollectiveCost::Port) stands
   /// for.
   std::vector<int> ports[CollectiveCost::numPorts];
+  /// The cost of collectives of buckets, where they are in and across shard
+  /// groups. All ranks wait for the slowest group.
+  std::optional<ReplicaCost> replicas = std::nullopt;
 };
 
 /// Makes phases of a simulation from functions of scheduled programs, and adds
@@ -105,7 +109,7 @@ private:
       const llvm::Twine &name,
       llvm::function_ref<SimulationProblem::Collective(std::string)> make);
   int getCollective(const llvm::Twine &name, zero::BucketOp bucket,
-                    double bytes, bool reduces);
+                    double bytes, bool reduces, bool sumsShards);
   int getGroup(zero::BucketOp bucket) const {
     return groupOf ? groupOf(bucket) : 0;
   }
@@ -115,8 +119,9 @@ private:
   std::function<int(zero::BucketOp)> groupOf;
   /// By group and elements.
   std::map<std::pair<int, int64_t>, std::vector<int64_t>> bounds;
-  /// By group, elements, bytes of each, and whether it is a reduction.
-  std::map<std::tuple<int, int64_t, double, bool>,
+  /// By group, elements, bytes of each, and whether it is a reduction, and one
+  /// across shard groups.
+  std::map<std::tuple<int, int64_t, double, bool, bool>,
            SimulationProblem::Collective>
       costs;
   mlir::SymbolTableCollection symbols;

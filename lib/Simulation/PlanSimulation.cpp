@@ -339,9 +339,9 @@ double PlanSimulationBuilder::getOwnElements(zero::BucketOp bucket,
   ArrayRef<int64_t> holders = classes.getHolders(bucket);
   bool areAll = holders.size() == plan.ranks.size();
   for (int64_t rank : result.classes[index].ranks) {
-    size_t place =
-        areAll ? rank : llvm::lower_bound(holders, rank) - holders.begin();
-    if (place < holders.size() && holders[place] == rank)
+    size_t place = areAll ? rank % plan.getShardGroupSize()
+                          : llvm::lower_bound(holders, rank) - holders.begin();
+    if (areAll || (place < holders.size() && holders[place] == rank))
       most = std::max(most, bounds[place + 1] - bounds[place]);
   }
   return double(most);

@@ -177,8 +177,14 @@ PhaseGroup RankClasses::makeGroup(ArrayRef<int64_t> members,
     usedNodes.insert(nodes[index]);
   }
   CollectiveCost cost(cluster, places);
-  if (plan.isWhole()) // no two collectives are under way at a time
-    return PhaseBuilder::makeGroup(std::move(cost), std::move(shares));
+  if (plan.isWhole()) { // no two collectives are under way at a time
+    shares.resize(plan.getShardGroupSize());
+    PhaseGroup group =
+        PhaseBuilder::makeGroup(std::move(cost), std::move(shares));
+    if (plan.replicas > 1)
+      group.replicas.emplace(cluster, places, plan.replicas);
+    return group;
+  }
   PhaseGroup group{std::move(cost), std::move(shares), std::move(classes), {}};
   for (auto kind : {CollectiveCost::DeviceOut, CollectiveCost::DeviceIn})
     for (int index : group.classes)

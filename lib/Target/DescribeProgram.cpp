@@ -632,6 +632,7 @@ RecordAttr ProgramDescriber::run() {
       .set("plan_hash", int64_t(hashPlan(module)))
       .set("stage", info.stage)
       .set("world_size", info.worldSize)
+      .set("replicas", info.replicas)
       .setRecords("ranks", describeRanks())
       .set("fixed_bytes", arena.getFixed())
       .set("bytes_per_sample", perSample)

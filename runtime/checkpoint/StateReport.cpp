@@ -165,16 +165,19 @@ static uint64_t hashMemory(const Executor &Exec, uint64_t Hash,
   return hashBytes(Hash, Copy.data(), Bytes);
 }
 
-/// Hashes what all ranks hold of a bucket.
+/// Hashes what other ranks hold of a bucket, too.
 static uint64_t hashReplica(const Executor &Exec, int64_t Bucket) {
   const PoplarProgram &Program = Exec.program();
   const PoplarBucket &B = Program.buckets[Bucket];
-  if (!Exec.state().isWhole(Bucket) || B.frozen) {
+  const Shard &S = Exec.state().shard(Bucket);
+  if (B.stage == 3 && B.frozen)
+    return hashMemory(Exec, 0, S.Working,
+                      S.size() * getTypeBytes(getWorkingType(Program, Bucket)));
+  if (B.frozen || B.stage == 1 || B.stage == 2) {
     return hashMemory(Exec, 0, Exec.fixed<char>(B.working),
                       B.elements *
                           getTypeBytes(getWorkingType(Program, Bucket)));
   }
-  const Shard &S = Exec.state().shard(Bucket);
   uint64_t Hash = 0;
   Hash = hashMemory(Exec, Hash, S.Master, S.size() * 4);
   for (const float *Moment : {S.Moment1, S.Moment2})
@@ -185,15 +188,16 @@ static uint64_t hashReplica(const Executor &Exec, int64_t Bucket) {
   return Hash;
 }
 
-/// Whether other ranks, too, hold all that hashReplica looks at.
-static bool isReplicated(const Executor &Exec, int64_t Bucket) {
-  return Exec.state().holds(Bucket) && Exec.program().buckets[Bucket].stage < 3;
+/// Whether other ranks, too, hold all that hashReplica looks at, if they hold
+/// the bucket.
+static bool isReplicated(const PoplarProgram &Program, int64_t Bucket) {
+  return Program.buckets[Bucket].stage < 3 || Program.replicas > 1;
 }
 
 void poplar::runtime::requireReplicas(const PoplarProgram &Program) {
-  bool IsSharded =
-      std::all_of(Program.buckets, Program.buckets + Program.num_buckets,
-                  [](const PoplarBucket &B) { return B.stage == 3; });
+  bool IsSharded = true;
+  for (int64_t B = 0; B < Program.num_buckets; ++B)
+    IsSharded &= !isReplicated(Program, B);
   if (Program.world_size == 1 || IsSharded)
     fail("--check-replicas: nothing is replicated ",
          IsSharded ? "in stage 3" : "on one rank");
@@ -208,23 +212,28 @@ void poplar::runtime::checkReplicas(const Executor &Exec,
   std::vector<int64_t> All(Ranks * Width);
   All[Rank * Width] = Program.working_type;
   for (size_t B = 0; B < Buckets; ++B)
-    if (auto Index = static_cast<int64_t>(B); isReplicated(Exec, Index))
+    if (auto Index = static_cast<int64_t>(B);
+        Exec.state().holds(Index) && isReplicated(Program, Index))
       All[Rank * Width + 1 + B] =
           static_cast<int64_t>(hashReplica(Exec, Index));
   Exec.collectives->sum(All.data(), static_cast<int64_t>(All.size()));
   for (size_t B = 0; B < Buckets; ++B) {
     const PoplarBucket &Bucket = Program.buckets[B];
-    if (Bucket.stage == 3)
+    if (!isReplicated(Program, static_cast<int64_t>(B)))
       continue;
-    std::map<int64_t, size_t> First; // rank, by format
+    // Ranks by format, and by place in their shard group if they hold shards.
+    std::map<std::pair<int64_t, int64_t>, size_t> First;
     for (size_t I = 0; I < (Bucket.ranks ? Bucket.num_ranks : Ranks); ++I) {
       size_t R = Bucket.ranks ? static_cast<size_t>(Bucket.ranks[I]) : I;
       // Masters and moments are f32 everywhere, and bytes are bytes.
-      bool IsF32 = Bucket.stage == 0 && !Bucket.frozen;
+      bool IsF32 = Bucket.stage % 3 == 0 && !Bucket.frozen;
       int64_t Format = IsF32              ? int64_t(POPLAR_F32)
                        : Bucket.quantized ? int64_t(POPLAR_BYTES)
                                           : All[R * Width];
-      size_t Other = First.insert({Format, R}).first->second;
+      int64_t Place = Bucket.stage < 3 ? 0
+                                       : static_cast<int64_t>(R) %
+                                             getShardGroupSize(Program);
+      size_t Other = First.insert({{Format, Place}, R}).first->second;
       if (All[R * Width + 1 + B] != All[Other * Width + 1 + B])
         fail(When, " rank ", R, " (", Program.ranks[R].device_type,
              ") holds other weights than rank ", Other, " (",

@@ -40,9 +40,9 @@ comm::IslandOffer poplar::runtime::offerIsland(const PoplarProgram &Program,
       Reason = E.what();
     }
   }
-  // Stages of a pipeline, and ranks that share units, collect in groups of some
-  // ranks, and send what is between them.
-  if (Program.pipeline || sharesUnits(Program)) {
+  // Stages of a pipeline, shard groups, and ranks that share units, collect in
+  // groups of some ranks, and send what is between them.
+  if (Program.pipeline || sharesUnits(Program) || Program.replicas > 1) {
     Offer.TeamLibrary = Library;
     Offer.TeamReason = Reason;
     return Offer;

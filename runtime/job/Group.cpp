@@ -19,6 +19,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <map>
+#include <numeric>
 #include <set>
 #include <sstream>
 #include <unistd.h>
@@ -116,10 +117,50 @@ void Group::compare(const std::vector<comm::Claim> &Claims) {
 
 void Group::agree(const std::vector<comm::Claim> &Claims) { compare(Claims); }
 
+/// Of some of the ranks, this one among them; without bounds.
+Group::Scope Group::makeScope(const std::vector<int> &Ranks) {
+  auto [Known, IsNew] = Subgroups.insert({Ranks, 0});
+  if (IsNew)
+    Known->second = Stream.addSubgroup(Ranks);
+  Scope S;
+  S.Subgroup = Known->second;
+  S.Rank = static_cast<int>(std::find(Ranks.begin(), Ranks.end(), rank()) -
+                            Ranks.begin());
+  S.Size = static_cast<int>(Ranks.size());
+  return S;
+}
+
+/// The ranks of a shard group, and those in one place of all shard groups.
+static std::vector<int> listShardGroup(const PoplarProgram &Program,
+                                       int64_t Replica) {
+  int64_t Size = getShardGroupSize(Program);
+  std::vector<int> Ranks(static_cast<size_t>(Size));
+  std::iota(Ranks.begin(), Ranks.end(), static_cast<int>(Replica * Size));
+  return Ranks;
+}
+
+static std::vector<int> listPeers(const PoplarProgram &Program, int64_t Place) {
+  std::vector<int> Ranks;
+  for (int64_t R = Place; R < Program.world_size;
+       R += getShardGroupSize(Program))
+    Ranks.push_back(static_cast<int>(R));
+  return Ranks;
+}
+
 void Group::makeScopes() {
+  int64_t Size = getShardGroupSize(Program);
   for (int64_t B = 0; B < Program.num_buckets; ++B) {
     const PoplarBucket &Bucket = Program.buckets[B];
     Scope &S = Scopes.emplace_back();
+    if (Program.replicas > 1) {
+      S = makeScope(listShardGroup(Program, rank() / Size));
+      S.Bounds.assign(Bucket.bounds, Bucket.bounds + Size + 1);
+      Scope &P =
+          Peers.emplace_back(makeScope(listPeers(Program, rank() % Size)));
+      P.Bounds = comm::getEqualBounds(
+          Bucket.bounds[S.Rank + 1] - Bucket.bounds[S.Rank], P.Size);
+      continue;
+    }
     if (!Bucket.ranks) {
       S.Rank = rank();
       S.Size = Stream.size();
@@ -127,20 +168,19 @@ void Group::makeScopes() {
       continue;
     }
     std::vector<int> Ranks(Bucket.ranks, Bucket.ranks + Bucket.num_ranks);
-    auto Own = std::find(Ranks.begin(), Ranks.end(), rank());
-    if (Own == Ranks.end())
+    if (!std::binary_search(Ranks.begin(), Ranks.end(), rank()))
       continue; // this rank does not hold it
-    auto [Known, IsNew] = Subgroups.insert({Ranks, 0});
-    if (IsNew)
-      Known->second = Stream.addSubgroup(Ranks);
-    S.Subgroup = Known->second;
-    S.Rank = static_cast<int>(Own - Ranks.begin());
-    S.Size = static_cast<int>(Ranks.size());
+    S = makeScope(Ranks);
     // Shards of others are empty.
     for (int R : Ranks)
       S.Bounds.push_back(Bucket.bounds[R]);
     S.Bounds.push_back(Bucket.elements);
   }
+}
+
+const Group::Scope &Group::getScope(const PoplarCollective &What) const {
+  bool SumsShards = What.kind == POPLAR_ALL_REDUCE && Program.replicas > 1;
+  return (SumsShards ? Peers : Scopes)[static_cast<size_t>(What.bucket)];
 }
 
 /// The nodes of the plan, of all ranks or of those that hold a bucket.
@@ -220,14 +260,21 @@ static std::vector<std::vector<int>> listTeams(const PoplarProgram &Program) {
   return Teams;
 }
 
-/// The sets of several ranks that hold buckets; none in a plan in which all
-/// ranks hold all.
+/// The sets of several ranks that hold buckets, or that are shard groups or
+/// hold the same shard; none in a plan in which all ranks have collectives
+/// together.
 static std::vector<std::vector<int>> listHolders(const PoplarProgram &Program) {
   std::set<std::vector<int>> Holders;
   for (int64_t B = 0; B < Program.num_buckets; ++B) {
     const PoplarBucket &Bucket = Program.buckets[B];
     if (Bucket.ranks && Bucket.num_ranks > 1)
       Holders.emplace(Bucket.ranks, Bucket.ranks + Bucket.num_ranks);
+  }
+  if (Program.replicas > 1) {
+    for (int64_t I = 0; I < Program.replicas; ++I)
+      Holders.insert(listShardGroup(Program, I));
+    for (int64_t I = 0; I < getShardGroupSize(Program); ++I)
+      Holders.insert(listPeers(Program, I));
   }
   return {Holders.begin(), Holders.end()};
 }
@@ -259,9 +306,10 @@ void Group::joinTeams(
       });
       int Number = Subgroups.at(Ranks);
       Made.Subgroups.push_back({Number, std::move(OfHolders[I]), Uniform});
-      for (Scope &S : Scopes)
-        if (S.Subgroup == Number)
-          S.OnDevice = &D;
+      for (std::vector<Scope> *List : {&Scopes, &Peers})
+        for (Scope &S : *List)
+          if (S.Subgroup == Number)
+            S.OnDevice = &D;
     }
     for (auto &Library : comm::joinTeams(C, Teams, GetMaker(C)))
       if (Library) {
@@ -274,8 +322,9 @@ void Group::joinTeams(
 
 void Group::reach(Device &D) {
   TheDevice = ExchangeDevice = nullptr;
-  for (Scope &S : Scopes)
-    S.OnDevice = nullptr;
+  for (std::vector<Scope> *List : {&Scopes, &Peers})
+    for (Scope &S : *List)
+      S.OnDevice = nullptr;
   Staged.reset();
   std::string Description;
   std::vector<comm::IslandOffer> Offers;
@@ -298,8 +347,9 @@ void Group::reach(Device &D) {
     std::fputs(Description.c_str(), Notes);
   // Made now: nothing is allocated in a step.
   bool HasPoints = TheDevice || ExchangeDevice;
-  for (const Scope &S : Scopes)
-    HasPoints |= S.OnDevice != nullptr;
+  for (const std::vector<Scope> *List : {&Scopes, &Peers})
+    for (const Scope &S : *List)
+      HasPoints |= S.OnDevice != nullptr;
   for (int Number = 0; HasPoints && Number < 2 * comm::CommStream::NumPoints;
        ++Number)
     D.recordPoint(Number);
@@ -311,7 +361,7 @@ void Group::reach(Device &D) {
 }
 
 void Group::start(const PoplarCollective &What, void *Buffer) {
-  const Scope &Ranks = Scopes[static_cast<size_t>(What.bucket)];
+  const Scope &Ranks = getScope(What);
   const Shard &Own = TheState->shard(What.bucket);
   comm::Type Working = getWireType(getWorkingType(Program, What.bucket));
   comm::Collective C;
@@ -341,7 +391,7 @@ void Group::start(const PoplarCollective &What, void *Buffer) {
     break;
   default:
     C.TheKind = comm::Collective::AllReduce;
-    C.Send = C.Receive = Buffer;
+    C.Send = C.Receive = Buffer ? Buffer : Own.Gradient;
   }
   if (What.kind != POPLAR_ALL_GATHER && C.Wire != comm::Type::F32) {
     C.IsLossy = true;
@@ -373,7 +423,7 @@ void Group::wait(int64_t Id) {
 /// The device waits where it can: the host goes on, and gives it what comes
 /// after, until it has to read something.
 void Group::wait(const PoplarCollective &What) {
-  Device *OnDevice = Scopes[static_cast<size_t>(What.bucket)].OnDevice;
+  Device *OnDevice = getScope(What).OnDevice;
   if (!OnDevice && Stream.isOrderedByDevice())
     OnDevice = TheDevice;
   if (!OnDevice)

@@ -80,7 +80,7 @@ public:
 
 private:
   /// The ranks of a bucket's collectives: a group of the stream's (-1: all),
-  /// this rank's place in it, and the bounds of its ranks' shards.
+  /// this rank's place in it, and the bounds of its ranks' parts.
   struct Scope {
     int Subgroup = -1, Rank = 0, Size = 0;
     std::vector<int64_t> Bounds;
@@ -93,6 +93,8 @@ private:
   void checkPlan(std::vector<comm::Claim> Claims);
   void pinToCores();
   void makeScopes();
+  Scope makeScope(const std::vector<int> &Ranks);
+  const Scope &getScope(const PoplarCollective &What) const;
   void useSites();
   /// Begins a collective of ranks of which this one is number `Rank`, and whose
   /// memory is `OnDevice`'s, or the host's if that is null.
@@ -110,7 +112,9 @@ private:
   const State *TheState = nullptr;
   comm::CommStream Stream;
   std::optional<comm::Watchdog> Dog;
-  std::vector<Scope> Scopes; // by bucket
+  /// By bucket: of those that hold it, or of a shard group; and, if there are
+  /// replicas, of those that hold the same shard.
+  std::vector<Scope> Scopes, Peers;
   /// Numbers of the groups that this rank is in.
   std::map<std::vector<int>, int> Subgroups;
   /// Tickets of the collectives under way, by their id.

@@ -45,8 +45,9 @@ State::State(const PoplarProgram &Program, int Rank)
     const PoplarBucket &Bucket = Program.buckets[B];
     Shard S = {};
     if (holds(B)) {
-      S.Begin = isWhole(B) ? 0 : Bucket.bounds[Rank];
-      S.End = isWhole(B) ? Bucket.elements : Bucket.bounds[Rank + 1];
+      int64_t Place = Rank % getShardGroupSize(Program);
+      S.Begin = isWhole(B) ? 0 : Bucket.bounds[Place];
+      S.End = isWhole(B) ? Bucket.elements : Bucket.bounds[Place + 1];
       S.Int8States =
           std::max<int64_t>(std::min(countInt8States(B), S.End) - S.Begin, 0);
     }
@@ -110,6 +111,13 @@ bool poplar::runtime::sharesUnits(const PoplarProgram &Program) {
 bool State::holds(int64_t Bucket) const {
   const PoplarBucket &B = Program.buckets[Bucket];
   return !B.ranks || std::binary_search(B.ranks, B.ranks + B.num_ranks, Rank);
+}
+
+bool State::leads(int64_t Bucket) const {
+  const PoplarBucket &B = Program.buckets[Bucket];
+  if (isWhole(Bucket))
+    return Rank == (B.ranks ? B.ranks[0] : 0);
+  return Rank < getShardGroupSize(Program);
 }
 
 void State::bind(char *NewArena, char *ShardMemory) {

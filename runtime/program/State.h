@@ -61,6 +61,11 @@ inline bool hasOwnMaster(const PoplarProgram &Program,
          (Program.working_type != POPLAR_F32 || Bucket.own_master);
 }
 
+/// Ranks of a shard group: all, unless the plan has replicas.
+inline int64_t getShardGroupSize(const PoplarProgram &Program) {
+  return Program.world_size / Program.replicas;
+}
+
 /// Whether ranks of the plan share units, so that none has all parameters.
 bool sharesUnits(const PoplarProgram &Program);
 /// Whether each rank has the whole model: before stage 3, if it is no stage of
@@ -89,6 +94,9 @@ public:
   bool isWhole(int64_t Bucket) const {
     return Program.world_size == 1 || Program.buckets[Bucket].stage == 0;
   }
+  /// Whether the rank is the first of those that hold the elements of its
+  /// shard.
+  bool leads(int64_t Bucket) const;
   const Shard &shard(int64_t Bucket) const {
     return Shards[static_cast<size_t>(Bucket)];
   }

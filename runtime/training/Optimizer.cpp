@@ -53,10 +53,8 @@ void Optimizer::norm() {
     const PoplarBucket &Bucket = Exec.program().buckets[B];
     if (Bucket.frozen)
       continue;
-    // Where all of a bucket is on several ranks, it counts once.
-    int64_t First = Bucket.ranks ? Bucket.ranks[0] : 0;
-    if (Exec.collectives && Exec.state().isWhole(B) &&
-        Exec.state().rank() != First)
+    // What is on several ranks counts once.
+    if (Exec.collectives && !Exec.state().leads(B))
       continue;
     Exec.device().sumSquares(S.Gradient, S.size(), Partial.data());
     for (int64_t C = 0; C * Chunk < S.size(); ++C)

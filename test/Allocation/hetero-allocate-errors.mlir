@@ -11,7 +11,7 @@
 // BATCH: error: needs the option global-batch, a number of samples
 // RUN: not poplar-opt %s --split-input-file --hetero-allocate="global-batch=12 leave-out=t4" 2>&1 | FileCheck %s --check-prefix=LEAVE
 // RUN: not poplar-opt %s --split-input-file --hetero-allocate="global-batch=12 recompute=keep" 2>&1 | FileCheck %s --check-prefix=RECOMPUTE
-// STATE: error: option state must be equal, memory or auto, not 'free'
+// STATE: error: option state must be equal, memory, replicated or auto, not 'free'
 // LEAVE: error: option leave-out must be auto or none, not 't4'
 // RECOMPUTE: error: option recompute must be auto or as-set, not 'keep'
 // STAGE: error: option zero must be 0, 1, 2, 3 or auto, not '{{4|-1}}'

@@ -59,9 +59,7 @@ static bool canUseAll(const PlanArguments &args, mlir::ModuleOp module) {
   choices.leaveOut = false;
   if (args.allocation.stage != "auto")
     choices.stages = {std::stoi(args.allocation.stage)};
-  if (args.allocation.state != "auto")
-    choices.shardings = {args.allocation.state == "equal" ? Sharding::Equal
-                                                          : Sharding::Memory};
+  choices.shardings = readShardings(args.allocation.state);
   std::string error;
   return searchPlans(cluster::buildClusterView(module),
                      zero::getModelFacts(module), *makePolicy("exact", error),

@@ -230,9 +230,10 @@ void poplar::addPlanOptions(CLI::App *command, PlanArguments &args) {
       ->needs(cluster);
   command
       ->add_option("--state", args.allocation.state,
-                   "How the state is sharded: equally, by free memory, or auto "
-                   "for the faster")
-      ->check(CLI::IsMember({"auto", "equal", "memory"}))
+                   "How the state is sharded: equally, by free memory, equally "
+                   "in several shard groups that replicate it, or auto for the "
+                   "fastest")
+      ->check(CLI::IsMember({"auto", "equal", "memory", "replicated"}))
       ->needs(cluster);
   command
       ->add_option("--leave-out", args.allocation.leaveOut,

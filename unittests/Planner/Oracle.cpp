@@ -97,6 +97,7 @@ BatchProblem test::randomProblem(std::mt19937 &random, int zeroStage) {
       problem.stepSync = random() % 4 * 0.2;
     problem.forwardSync = random() % 3 * 0.3;
     problem.backwardSync = random() % 3 * 0.5;
+    problem.lastBackwardSync = problem.zeroStage >= 2 ? random() % 3 * 0.4 : 0;
     size_t types = 1 + random() % 3;
     for (size_t i = 0; i < types; ++i) {
       problem.types.push_back(
@@ -120,9 +121,10 @@ double test::bruteForce(const BatchProblem &problem, int64_t otherThan) {
     return samples <= type.largestBatch ? type.curve.seconds(samples)
                                         : infinity;
   };
-  auto meet = [&](double computing) {
+  auto meet = [&](double computing, double lastSync = 0) {
     return std::max(computing / 3, problem.forwardSync) +
-           std::max(computing * 2 / 3, problem.backwardSync) + problem.stepSync;
+           std::max(computing * 2 / 3, problem.backwardSync + lastSync) +
+           problem.stepSync;
   };
   auto ownTime = [&](const BatchProblem::DeviceType &type, int64_t samples) {
     double best = samples == 0 ? meet(0) : infinity;
@@ -160,7 +162,8 @@ double test::bruteForce(const BatchProblem &problem, int64_t otherThan) {
         continue;
       // With one step, `samples` says nothing.
       double full = steps == 1 ? 0 : meet(least[samples]);
-      best = std::min(best, double(steps - 1) * full + meet(least[last]));
+      best = std::min(best, double(steps - 1) * full +
+                                meet(least[last], problem.lastBackwardSync));
     }
   return best + problem.iterationSync;
 }
@@ -169,7 +172,8 @@ std::string test::describe(const BatchProblem &problem) {
   std::ostringstream text;
   text << "stage " << problem.zeroStage << ", batch " << problem.globalBatch
        << ", sync " << problem.iterationSync << " + " << problem.stepSync
-       << ", hidden " << problem.forwardSync << " + " << problem.backwardSync;
+       << ", hidden " << problem.forwardSync << " + " << problem.backwardSync
+       << " + " << problem.lastBackwardSync;
   for (const auto &type : problem.types) {
     text << "\n  " << type.count << " of " << type.name << ":";
     for (int64_t b = 1; b <= type.largestBatch; ++b)

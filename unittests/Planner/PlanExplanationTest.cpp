@@ -160,7 +160,7 @@ TEST(PlanExplanationTest, RandomPlansAddUp) {
   for (int i = 0; i < 2000; ++i) {
     BatchProblem problem = randomProblem(random, i % 4);
     // What computation hides is in neither sum.
-    problem.forwardSync = problem.backwardSync = 0;
+    problem.forwardSync = problem.backwardSync = problem.lastBackwardSync = 0;
     Allocation plan = solve(i % 8 < 4 ? "exact" : "whale", problem);
     PlanExplanation why = explain(problem, plan);
     bool someSlowest = false;

@@ -54,7 +54,7 @@ TEST(PlanReviewTest, FindsInAPlanWhatTheSearchPutThere) {
       ASSERT_LE(rank.memory->peak, test.cluster.types[rank.type].memory);
       ASSERT_NE(rank.limit, PlanExplanation::Limit::Dropped);
     }
-    ASSERT_NEAR(state, 1, 1e-12);
+    ASSERT_NEAR(state, double(plan.replicas), 1e-12);
     ASSERT_EQ(samples, choices.globalBatch);
     leftOut += plan.ranks.size() < test.cluster.ranks.size();
   }

@@ -14,6 +14,7 @@
 #include <ctime>
 #include <functional>
 #include <gtest/gtest.h>
+#include <map>
 #include <set>
 
 using namespace poplar;
@@ -70,6 +71,25 @@ void forEachChoice(const ClusterView &cluster, const PlanChoices &choices,
   choose(0, cluster);
 }
 
+/// Whether the ranks make so many shard groups, each in one node or of all
+/// ranks of its nodes.
+bool makeGroups(const std::vector<ClusterRank> &ranks, size_t replicas) {
+  size_t size = ranks.size() / replicas;
+  if (size < 2 || ranks.size() % replicas != 0)
+    return false;
+  std::map<int, std::set<size_t>> groupsOn, nodesOf;
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    groupsOn[ranks[rank].node].insert(rank / size);
+    nodesOf[static_cast<int>(rank / size)].insert(ranks[rank].node);
+  }
+  for (const ClusterRank &rank : ranks)
+    for (size_t group : groupsOn[rank.node])
+      if (groupsOn[rank.node].size() > 1 &&
+          nodesOf[static_cast<int>(group)].size() > 1)
+        return false;
+  return true;
+}
+
 /// The least time of all choices for a stage and sharding; `solve` gives that
 /// of a problem.
 template <typename Solver>
@@ -86,10 +106,17 @@ double tryAll(const ClusterView &cluster, const ModelFacts &model,
         return;
       state = *shares;
     }
-    auto problem =
-        makeBatchProblem(view, model, stage, choices.globalBatch, state, error);
-    if (problem)
-      least = std::min(least, solve(*problem));
+    bool isReplicated = sharding == Sharding::Replicated;
+    size_t most = isReplicated ? view.ranks.size() : 1;
+    for (size_t replicas = isReplicated ? 2 : 1; replicas <= most; ++replicas) {
+      if (isReplicated && !makeGroups(view.ranks, replicas))
+        continue;
+      auto problem =
+          makeBatchProblem(view, model, stage, choices.globalBatch, state,
+                           error, static_cast<int64_t>(replicas));
+      if (problem)
+        least = std::min(least, solve(*problem));
+    }
   });
   return least;
 }
@@ -104,17 +131,20 @@ void compareWithAll(std::mt19937 &random, bool isBrute) {
       searchPlans(test.cluster, test.model, exact(), choices);
   ASSERT_EQ(result.untried.describe(), "");
   double leastOfAll = HUGE_VAL;
+  auto solve = [&](const BatchProblem &problem) {
+    std::string error;
+    return isBrute ? bruteForce(problem)
+                   : exact().solve(problem, error)->seconds;
+  };
+  std::set<int> unreplicated = {1, 2, 3};
   for (const PlanOutcome &outcome : result.outcomes) {
-    auto solve = [&](const BatchProblem &problem) {
-      std::string error;
-      return isBrute ? bruteForce(problem)
-                     : exact().solve(problem, error)->seconds;
-    };
+    if (outcome.sharding == Sharding::Replicated)
+      unreplicated.erase(outcome.stage);
     double least = tryAll(test.cluster, test.model, choices, outcome.stage,
                           outcome.sharding, solve);
     leastOfAll = std::min(leastOfAll, least);
     // By memory there are more shares than the ones tried here.
-    if (outcome.sharding == Sharding::Equal || std::isfinite(least)) {
+    if (outcome.sharding != Sharding::Memory || std::isfinite(least)) {
       ASSERT_EQ(outcome.best.has_value(), std::isfinite(least))
           << outcome.stage << outcome.error;
     }
@@ -126,7 +156,7 @@ void compareWithAll(std::mt19937 &random, bool isBrute) {
     // shards to whole elements, is not searched.
     double tolerance = outcome.sharding == Sharding::Memory ? 4e-3 : 1e-11;
     ASSERT_LE(best.allocation.seconds, least * (1 + tolerance));
-    if (outcome.sharding == Sharding::Equal) {
+    if (outcome.sharding != Sharding::Memory) {
       ASSERT_GE(best.allocation.seconds, least * (1 - tolerance));
     }
     ASSERT_EQ(best.allocation.verify(best.problem), "");
@@ -137,6 +167,10 @@ void compareWithAll(std::mt19937 &random, bool isBrute) {
     ASSERT_EQ(best.ranks.size() + dropped, test.cluster.ranks.size());
     ASSERT_TRUE(choices.leaveOut || dropped == 0);
   }
+  for (int stage : unreplicated)
+    ASSERT_FALSE(std::isfinite(tryAll(test.cluster, test.model, choices, stage,
+                                      Sharding::Replicated, solve)))
+        << stage;
   if (std::isfinite(leastOfAll)) {
     ASSERT_TRUE(result.best());
     ASSERT_LE(result.best()->allocation.seconds, leastOfAll * (1 + 4e-3));

@@ -24,7 +24,8 @@ std::unique_ptr<BatchPolicy> makePolicy(const std::string &name) {
 
 /// A plan written out, to tell plans apart.
 std::string describe(const ClusterView &cluster, const PlanCandidate &plan) {
-  std::string text = std::to_string(plan.stage);
+  std::string text =
+      std::to_string(plan.stage) + " " + std::to_string(plan.replicas);
   for (RecomputePolicy recompute : plan.recompute)
     text += std::string(" ") + toString(recompute);
   for (const Plan::Rank &rank : writePlan(cluster, plan).ranks)

@@ -168,6 +168,7 @@ PoplarProgram makeProgram(const PoplarModel &Model,
   P.precision = "f32";
   P.isa = P.instructions = "";
   P.world_size = 1;
+  P.replicas = 1;
   P.fixed_bytes = FixedBytes;
   P.bytes_per_sample = BytesPerSample;
   P.scratch_offset = Scratch;

@@ -50,7 +50,8 @@ def HeteroAllocate : Pass<"hetero-allocate", "::mlir::ModuleOp"> {
     Option<"policy", "policy", "std::string", "\"exact\"",
            "exact, poplar, uniform, whale, homogeneous:T or batch:T=N,...">,
     Option<"state", "state", "std::string", "\"auto\"",
-           "How state is sharded: equal, by memory, or auto for the faster">,
+           "How state is sharded: equal, by memory, replicated in several shard "
+           "groups, or auto for the fastest">,
     Option<"leaveOut", "leave-out", "std::string", "\"auto\"",
            "auto drops devices if that is faster, none keeps all">,
     Option<"recompute", "recompute", "std::string", "\"auto\"",

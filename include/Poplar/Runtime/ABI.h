@@ -33,10 +33,10 @@
 //                              + sum of count * message_bytes, rounded up)
 //
 // State. Parameters lie in buckets, flat arrays of `elements` elements in which
-// gaps between parameters stay 0. Rank r's shard of a bucket are the elements
-// [bounds[r], bounds[r+1]). Which of these a rank holds depends on the stage of
-// ZeRO of the bucket, if the rank is one of those that hold it (world_size > 1;
-// otherwise everything is whole):
+// gaps between parameters stay 0. The shard of a bucket of rank r of a shard
+// group are the elements [bounds[r], bounds[r+1]). Which of these a rank holds
+// depends on the stage of ZeRO of the bucket, if the rank is one of those that
+// hold it (world_size > 1; otherwise everything is whole):
 //                     stage 0   stage 1   stage 2   stage 3
 //   working copy      whole     whole     whole     shard
 //   gradient, f32     whole     whole     shard     shard
@@ -58,7 +58,7 @@ extern "C" {
 #endif
 
 #define POPLAR_ABI_MAGIC 0x524C504Fu /* "OPLR" */
-#define POPLAR_ABI_VERSION 14u
+#define POPLAR_ABI_VERSION 15u
 #define POPLAR_ALIGNMENT 64
 
 /// Element types, also of GEMM operands. Bytes are those of quantised matrices,
@@ -99,7 +99,8 @@ typedef struct PoplarCollective {
                         POPLAR_F32 has error feedback */
   /* 1: the buffer given is transient (gathered parameters of stage 3; the
      gradients of a micro-step, whose sum is added to the shard). 0: it is the
-     bucket's whole copy. */
+     bucket's whole copy, or null in an all-reduce of shards of gradients, among
+     the ranks in one place of all shard groups. */
   int32_t transient;
 } PoplarCollective;
 

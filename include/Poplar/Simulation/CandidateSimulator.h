@@ -54,9 +54,9 @@ private:
 
   mlir::ModuleOp module;
   OverlapOptions options;
-  /// By stage, whether there is more than one rank, lossy wires, and the kinds
-  /// of programs.
-  std::map<std::tuple<int, bool, std::string, std::vector<ProgramKind>>, Job>
+  /// By stage, replicas (0: one rank; 2: any number of them), lossy wires, and
+  /// the kinds of programs.
+  std::map<std::tuple<int, int64_t, std::string, std::vector<ProgramKind>>, Job>
       jobs;
 };
 

@@ -260,7 +260,9 @@ Value CallBuilder::start(Operation *op, zero::CollectiveKind kind,
   auto f32 = builder.getF32Type();
   bool gathers = kind == zero::CollectiveKind::AllGather;
   Value buffer;
-  if (isTransient)
+  if (sumsShards(kind))
+    ; // the runtime knows where they are
+  else if (isTransient)
     buffer = createTransient(op, name, bucket.type);
   else if (!gradients.empty())
     buffer = created.lookup(plan.getBuffer(gradients.front()));
@@ -351,6 +353,8 @@ LogicalResult CallBuilder::checkCopy(Operation *op) {
   const SharedPlaces::Bucket &bucket = getBucket(collective.getBucketName());
   bool gathers =
       collective.getCollectiveKind() == zero::CollectiveKind::AllGather;
+  if (sumsShards(collective.getCollectiveKind()))
+    return success();
   if (gathers ? bucket.working : bucket.gradient)
     return success();
   return op->emitOpError("works on the whole ")

@@ -26,6 +26,9 @@ struct SharedPlaces {
   /// The one type in which parameters are read that are not quantised.
   mlir::FloatType workingType;
   llvm::DenseMap<mlir::StringAttr, Bucket> buckets;
+  /// Shard groups hold replicas of the state, so that shards of gradients are
+  /// added across them.
+  bool hasReplicas = false;
   /// The place of each parameter: bucket, and offset there, in elements.
   llvm::DenseMap<mlir::StringAttr, std::pair<mlir::StringAttr, int64_t>>
       parameters;
@@ -83,6 +86,10 @@ private:
                               mlir::FlatSymbolRefAttr bucket, mlir::Type type);
   /// The chunk's rows of what is outside, while calls for a chunk are made.
   mlir::Value getBuffer(mlir::Value value);
+  /// Whether a collective is of the rank's shard, and not of a buffer.
+  bool sumsShards(zero::CollectiveKind kind) const {
+    return places.hasReplicas && kind == zero::CollectiveKind::AllReduce;
+  }
   const SharedPlaces::Bucket &getBucket(mlir::FlatSymbolRefAttr name) const {
     return places.buckets.find(name.getAttr())->second;
   }

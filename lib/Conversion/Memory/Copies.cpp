@@ -39,6 +39,7 @@ int64_t poplar::placeCopies(ModuleOp module, SharedPlaces &places,
                             OpBuilder &builder) {
   zero::ProgramInfo info = zero::ProgramInfo::get(module);
   bool sharded = info.worldSize > 1;
+  places.hasReplicas = info.replicas > 1;
   int64_t end = 0;
   auto place = [&](int64_t elements, int64_t width) {
     int64_t offset = end;

@@ -53,7 +53,8 @@ private:
   /// By region and offset: no two of them overlap. Empty ones are left out.
   std::map<std::pair<exec::Region, int64_t>, exec::BufferOp> alive;
   SmallPtrSet<Operation *, 16> dead;
-  /// Collectives under way, by the buffer that they are at work on.
+  /// Collectives under way, by the buffer that they are at work on, or by their
+  /// token where that is a shard.
   DenseMap<Value, exec::StartOp> busy;
   SmallVector<exec::StartExchangeOp> exchanges;
 };
@@ -101,6 +102,11 @@ exec::BufferOp findPlace(Value buffer) {
   if (auto view = buffer.getDefiningOp<exec::ViewOp>())
     buffer = view.getBucket();
   return buffer.getDefiningOp<exec::BufferOp>();
+}
+
+/// What a collective under way is known by.
+Value getMemory(exec::StartOp start) {
+  return start.getBuffer() ? Value(start.getBuffer()) : start.getToken();
 }
 
 int64_t getEnd(exec::BufferOp buffer) {
@@ -244,9 +250,8 @@ LogicalResult FunctionVerifier::run() {
   for (Operation &op : function.getBody().front()) {
     if (auto wait = dyn_cast<exec::WaitOp>(op)) {
       auto start = wait.getToken().getDefiningOp<exec::StartOp>();
-      if (!start || !busy.contains(start.getBuffer()))
+      if (!start || !busy.erase(getMemory(start)))
         return wait.emitOpError("waits for a collective that is not under way");
-      busy.erase(start.getBuffer());
       continue;
     }
     if (auto wait = dyn_cast<exec::WaitExchangeOp>(op)) {
@@ -270,7 +275,7 @@ LogicalResult FunctionVerifier::run() {
           known != alive.end() && known->second == buffer)
         alive.erase(known);
     } else if (auto start = dyn_cast<exec::StartOp>(op)) {
-      busy[start.getBuffer()] = start;
+      busy[getMemory(start)] = start;
     }
   }
   if (!exchanges.empty())

@@ -76,11 +76,8 @@ int64_t poplar::getShardBytes(ModuleOp program, int64_t rank) {
         copies, copies.getBucketAttr());
     if (!info.holds(bucket))
       continue;
-    int64_t begin = 0, end = zero::BucketLayout::get(bucket, symbols)->elements;
-    if (info.worldSize > 1 && info.getStage(bucket) > 0) {
-      begin = (*bucket.getBounds())[rank];
-      end = (*bucket.getBounds())[rank + 1];
-    }
+    auto [begin, end] = info.getShard(
+        bucket, zero::BucketLayout::get(bucket, symbols)->elements, rank);
     int64_t elements = end - begin;
     auto addBytes = [&](int64_t size) {
       bytes += llvm::alignTo(size, POPLAR_ALIGNMENT);

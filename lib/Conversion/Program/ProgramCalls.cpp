@@ -392,7 +392,8 @@ static void lower(exec::StartOp op, FunctionLowering &l) {
   desc.wire_type = exec::getPoplarWire(op.getWire());
   desc.transient = op.getTransient();
   Value address = l.addressOf(l.shared.getStruct("collective", desc));
-  l.callRuntime("poplar_rt_start", {address, l.pointerOf(op.getBuffer())});
+  Value buffer = op.getBuffer() ? l.pointerOf(op.getBuffer()) : l.null();
+  l.callRuntime("poplar_rt_start", {address, buffer});
   l.setPointer(op.getToken(), address);
 }
 

@@ -340,6 +340,12 @@ LogicalResult ExchangeOp::verify() {
 }
 
 LogicalResult StartOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  if (!getBuffer()) {
+    if (getKind() != zero::CollectiveKind::AllReduce)
+      return emitOpError("has no buffer, but only an all_reduce of shards is "
+                         "without one");
+    return success(findBucket(*this, getBucketAttr(), symbols) != nullptr);
+  }
   return verifyWhole(*this, getBucketAttr(), getBuffer(), symbols);
 }
 

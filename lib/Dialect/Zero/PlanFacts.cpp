@@ -227,10 +227,10 @@ zero::PlanOp zero::addPlan(ModuleOp module, const Plan &plan) {
       plan.policy,
       plan.schedule ? builder.getStringAttr(toString(*plan.schedule))
                     : StringAttr(),
-      wire(plan.wires.gradients), wire(plan.wires.parameters),
-      seconds(plan.predicted), seconds(plan.uncertainty),
-      seconds(plan.simulated), toAttr(builder, plan.candidates),
-      toAttr(builder, plan.frontier));
+      uint64_t(plan.replicas), wire(plan.wires.gradients),
+      wire(plan.wires.parameters), seconds(plan.predicted),
+      seconds(plan.uncertainty), seconds(plan.simulated),
+      toAttr(builder, plan.candidates), toAttr(builder, plan.frontier));
   builder.setInsertionPointToStart(&op.getBody().emplaceBlock());
   for (const Plan::Group &group : plan.groups)
     if (!group.isWhole())
@@ -295,6 +295,7 @@ Plan zero::readPlan(PlanOp op) {
   plan.globalBatch = static_cast<int64_t>(op.getGlobalBatch());
   plan.schedule = op.getSchedule();
   plan.wires = getLossyWires(op);
+  plan.replicas = static_cast<int64_t>(op.getReplicas());
   if (SmallVector<GroupOp, 0> groups = op.getGroups(); !groups.empty())
     plan.groups.clear();
   for (GroupOp group : op.getGroups())

@@ -167,6 +167,7 @@ ProgramInfo ProgramInfo::get(ModuleOp module) {
   info.recompute = op.getRecompute();
   info.stage = op.getStage();
   info.worldSize = op.getWorldSize();
+  info.replicas = op.getReplicas();
   info.mixedRecompute = op.getMixedRecompute();
   info.scaled = op.getScaled();
   if (std::optional<Type> received = op.getReceived())
@@ -199,8 +200,9 @@ ProgramOp ProgramInfo::create(OpBuilder &builder, Location location) const {
       TypeAttr::get(getWireType(context, gradientWire)),
       flag(hasLossyParameters), builder.getStringAttr(toString(recompute)),
       builder.getI64IntegerAttr(stage), builder.getI64IntegerAttr(worldSize),
-      flag(mixedRecompute), flag(scaled), type(received), type(sent),
-      builder.getI64IntegerAttr(group), builder.getI64IntegerAttr(numGroups),
+      builder.getI64IntegerAttr(replicas), flag(mixedRecompute), flag(scaled),
+      type(received), type(sent), builder.getI64IntegerAttr(group),
+      builder.getI64IntegerAttr(numGroups),
       builder.getI64IntegerAttr(numChunks),
       sharesUnits() ? builder.getDenseI64ArrayAttr(parts) : DenseI64ArrayAttr(),
       builder.getI64IntegerAttr(position),
@@ -246,6 +248,15 @@ bool ProgramInfo::holds(BucketOp bucket) const {
 
 bool ProgramInfo::isShared(BucketOp bucket) const {
   return bucket.getGroups() && bucket.getGroups()->size() > 1;
+}
+
+std::pair<int64_t, int64_t>
+ProgramInfo::getShard(BucketOp bucket, int64_t elements, int64_t rank) const {
+  if (worldSize == 1 || getStage(bucket) == 0)
+    return {0, elements};
+  ArrayRef<int64_t> bounds = *bucket.getBounds();
+  int64_t place = rank % getShardGroupSize();
+  return {bounds[place], bounds[place + 1]};
 }
 
 bool ProgramInfo::hasOwnMaster(BucketOp bucket) const {

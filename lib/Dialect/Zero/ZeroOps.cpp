@@ -315,6 +315,9 @@ LogicalResult ProgramOp::verify() {
     return emitOpError("has the unknown target ") << showName(getTarget());
   if (failed(verifyRecompute(*this, getRecomputeAttr())))
     return failure();
+  if (getWorldSize() % getReplicas() != 0)
+    return emitOpError("has ")
+           << getWorldSize() << " ranks for " << getReplicas() << " replicas";
   if (getGroup() >= getGroups())
     return emitOpError("has group ") << getGroup() << " of " << getGroups();
   int64_t numParts = getParts() ? int64_t(getParts()->size()) : 1;

@@ -98,6 +98,37 @@ static LogicalResult verifyWires(PlanOp plan) {
   return success();
 }
 
+/// Shard groups hold equal shards of a state that is sharded.
+static LogicalResult verifyReplicas(PlanOp plan,
+                                    MutableArrayRef<RankOp> ranks) {
+  auto replicas = int64_t(plan.getReplicas());
+  if (replicas == 1)
+    return success();
+  if (!plan.getGroups().empty())
+    return plan.emitOpError("has replicas, which plans of ZeRO alone have, but "
+                            "also zero.group: leave out one of them");
+  if (plan.getStage() == 0)
+    return plan.emitOpError("has replicas, but in stage 0 nothing is sharded: "
+                            "leave them out");
+  if (plan.getGradientWire() || plan.getParameterWire())
+    return plan.emitOpError(
+        "has replicas and rounds what crosses between "
+        "nodes, which are not generated together: leave "
+        "out gradient_wire and parameter_wire, or replicas");
+  auto count = int64_t(ranks.size()), size = count / replicas;
+  if (count % replicas != 0 || size < 2)
+    return plan.emitOpError("has ")
+           << count << " ranks for " << replicas
+           << " replicas: shard groups have equally many, two or more";
+  for (int64_t rank = size; rank < count; ++rank)
+    if (ranks[rank].getState() != ranks[rank % size].getState())
+      return reportBoth(ranks[rank], ranks[rank % size],
+                        "holds another share of the state than the rank in its "
+                        "place of the first shard group",
+                        "the other rank");
+  return success();
+}
+
 /// Groups own units in the order of the virtual stages: one after the other,
 /// chunk by chunk.
 static LogicalResult verifyUnits(PlanOp plan, MutableArrayRef<GroupOp> groups) {
@@ -283,6 +314,8 @@ LogicalResult PlanOp::verifyRegions() {
       return rank.emitOpError("is of a group, but the plan has none");
   if (!groups.empty() && failed(verifyGroups(*this, groups, ranks)))
     return failure();
+  if (failed(verifyReplicas(*this, ranks)))
+    return failure();
   for (RankOp rank : ranks)
     if (rank.getSteps() > getGlobalBatch())
       return rank.emitOpError("has ")
@@ -327,6 +360,7 @@ static LogicalResult verifyProgram(ProgramOp program, PlanOp op) {
   SmallVector<GroupOp, 0> groups = op.getGroups();
   for (auto [what, said, known] :
        {std::tuple("ranks", program.getWorldSize(), op.getRanks().size()),
+        {"replicas", program.getReplicas(), size_t(op.getReplicas())},
         {"groups", program.getGroups(), std::max<size_t>(1, groups.size())},
         {"chunks", program.getChunks(),
          groups.empty() ? 1 : size_t(groups.front().getNumChunks())}})

@@ -87,6 +87,11 @@ std::string BatchProblem::check() const {
     return "forwardSync: must be finite and not negative";
   if (!std::isfinite(backwardSync) || backwardSync < 0)
     return "backwardSync: must be finite and not negative";
+  if (!std::isfinite(lastBackwardSync) || lastBackwardSync < 0)
+    return "lastBackwardSync: must be finite and not negative";
+  if (!sharesSteps() && lastBackwardSync != 0)
+    return "lastBackwardSync: ranks meet in no other step in stage " +
+           std::to_string(zeroStage);
   if (!sharesSteps() && stepSync != 0)
     return "stepSync: ranks do not meet in every step in stage " +
            std::to_string(zeroStage);
@@ -97,12 +102,22 @@ std::string BatchProblem::check() const {
   return "";
 }
 
-double BatchProblem::stepSeconds(double computing) const {
+/// `backwardSync` is what runs beside the backward pass.
+static double getStepSeconds(const BatchProblem &problem, double computing,
+                             double backwardSync) {
   // The backward pass has two matrix products for each of the forward pass. As
   // a sum, so that without communication it is what computing takes, unrounded.
   double forward = computing / 3, backward = computing - forward;
-  return computing + std::max(forwardSync - forward, 0.0) +
-         std::max(backwardSync - backward, 0.0) + stepSync;
+  return computing + std::max(problem.forwardSync - forward, 0.0) +
+         std::max(backwardSync - backward, 0.0) + problem.stepSync;
+}
+
+double BatchProblem::stepSeconds(double computing) const {
+  return getStepSeconds(*this, computing, backwardSync);
+}
+
+double BatchProblem::lastStepSeconds(double computing) const {
+  return getStepSeconds(*this, computing, backwardSync + lastBackwardSync);
 }
 
 int64_t BatchProblem::rankCount() const {
@@ -154,7 +169,7 @@ double Allocation::predict(const BatchProblem &problem) const {
   if (!problem.sharesSteps())
     return rank + problem.iterationSync;
   return static_cast<double>(steps() - 1) * problem.stepSeconds(step) +
-         problem.stepSeconds(last) + problem.iterationSync;
+         problem.lastStepSeconds(last) + problem.iterationSync;
 }
 
 static std::string verifyShare(const BatchProblem &problem,

@@ -77,7 +77,7 @@ private:
   StepPlan makePlan(int64_t steps, double seconds, int64_t samples,
                     double lastSeconds, int64_t last) const {
     return {static_cast<double>(steps - 1) * problem.stepSeconds(seconds) +
-                problem.stepSeconds(lastSeconds),
+                problem.lastStepSeconds(lastSeconds),
             steps, samples, last};
   }
 
@@ -101,7 +101,7 @@ void StepSearch::forEachPlan(double &bound, Visitor &&visit) const {
       int64_t last = batch - full * level.samples;
       double lastSeconds = times.seconds(last);
       // The last step only grows from here on.
-      if (problem.stepSeconds(lastSeconds) > bound)
+      if (problem.lastStepSeconds(lastSeconds) > bound)
         break;
       visit(
           makePlan(full + 1, level.seconds, level.samples, lastSeconds, last));

@@ -168,8 +168,12 @@ double Search::solve(const Choice &choice, double limit, bool &isBound) {
     allocation->types[type].dropped += all[type] - counts[type];
     job->problem->types[type].count = all[type];
   }
-  best = {choice, std::move(*job->problem), std::move(*allocation),
-          std::move(job->state), false};
+  best = {choice,
+          std::move(*job->problem),
+          std::move(*allocation),
+          std::move(job->state),
+          job->replicas,
+          false};
   return seconds;
 }
 

@@ -98,11 +98,14 @@ bool Reviewer::pose(PlanReview &review, std::string &error) {
     plan.recompute.push_back(type.recompute);
   for (const Plan::Rank &rank : written.ranks)
     plan.state.push_back(rank.state);
+  plan.replicas = written.replicas;
   for (double share : plan.state)
     if (share != plan.state.front() && plan.stage > 0)
       plan.sharding = Sharding::Memory;
+  if (plan.replicas > 1)
+    plan.sharding = Sharding::Replicated;
   auto problem = makeBatchProblem(job, model, plan.stage, written.globalBatch,
-                                  plan.state, error);
+                                  plan.state, error, plan.replicas);
   if (!problem)
     return false;
   plan.problem = std::move(*problem);
@@ -115,12 +118,13 @@ bool Reviewer::pose(PlanReview &review, std::string &error) {
 }
 
 void Reviewer::addRanks(PlanReview &review) const {
-  review.collectiveBytes =
-      getCollectiveBytes(job, model, written.getStage(),
-                         std::max<int64_t>(written.ranks[0].share.steps, 1));
+  review.collectiveBytes = getCollectiveBytes(
+      job, model, written.getStage(),
+      std::max<int64_t>(written.ranks[0].share.steps, 1), written.replicas);
   double total = 0;
   for (double share : review.plan.state)
     total += share;
+  total /= double(written.replicas);
   std::vector<int64_t> seen(cluster.types.size());
   for (size_t i = 0; i < job.ranks.size(); ++i) {
     const ClusterRank &place = job.ranks[i];
@@ -173,7 +177,7 @@ void Reviewer::addRecompute(PlanReview &review) const {
       std::optional<double> seconds;
       if (auto problem =
               makeBatchProblem(view, model, stage, written.globalBatch,
-                               review.plan.state, error))
+                               review.plan.state, error, written.replicas))
         if (auto best = makePolicy("exact", error)->solve(*problem, error))
           seconds = best->seconds;
       entry.others.emplace_back(policy, seconds);
@@ -207,7 +211,7 @@ void Reviewer::addAlternatives(PlanReview &review,
       best->allocation.seconds < least * (1 - 1e-4)) {
     std::string how = describeCandidate(cluster, *best);
     review.advice.push_back("stage " + std::to_string(best->stage) +
-                            ", state " + toString(best->sharding) +
+                            ", state " + describeSharding(*best) +
                             (how.empty() ? "" : ", " + how) + ": " +
                             percent(best->allocation.seconds));
   }
@@ -271,6 +275,7 @@ Plan poplar::writePlan(const ClusterView &cluster,
   plan.globalBatch = candidate.problem.globalBatch;
   plan.policy = candidate.allocation.policy;
   plan.wires = candidate.wires;
+  plan.replicas = candidate.replicas;
   std::vector<int64_t> seen(cluster.types.size());
   for (size_t i = 0; i < candidate.ranks.size(); ++i) {
     const ClusterRank &rank = cluster.ranks[candidate.ranks[i]];

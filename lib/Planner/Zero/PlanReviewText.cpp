@@ -69,13 +69,19 @@ static std::string formatMemory(const ClusterView &cluster,
   return text;
 }
 
+std::string poplar::describeSharding(const PlanCandidate &candidate) {
+  return candidate.replicas > 1
+             ? std::to_string(candidate.replicas) + " replicas"
+             : toString(candidate.sharding);
+}
+
 std::string poplar::describePlan(const ClusterView &cluster,
                                  const PlanCandidate &candidate,
                                  const std::string &policy) {
   const Allocation &allocation = candidate.allocation;
   int64_t steps = allocation.steps();
   std::string text = "stage " + std::to_string(candidate.stage) + ", " +
-                     toString(candidate.sharding) + ", " +
+                     describeSharding(candidate) + ", " +
                      formatCount(steps, "step");
   if (steps > 1 && candidate.problem.sharesSteps())
     text += " of " + std::to_string(allocation.samplesPerStep());
@@ -168,7 +174,10 @@ static std::string formatAlternatives(const ClusterView &cluster,
              " in " + formatCount(best.steps(), "step") +
              (how.empty() ? "" : ", " + how);
     }
-    lines.add(head, toString(outcome.sharding), tail);
+    lines.add(head,
+              outcome.best ? describeSharding(*outcome.best)
+                           : toString(outcome.sharding),
+              tail);
   }
   return text + lines.format();
 }
@@ -218,6 +227,17 @@ static std::string formatWires(const LossyWires &wires) {
   return text + ": --allow-lossy let the plan round them\n";
 }
 
+/// Where the state is held several times; nothing if it is not.
+static std::string formatReplicas(const PlanReview &review) {
+  auto replicas = static_cast<size_t>(review.plan.replicas);
+  if (replicas == 1)
+    return "";
+  return "replicas  " + std::to_string(replicas) + " shard groups of " +
+         std::to_string(review.ranks.size() / replicas) +
+         " devices each hold all of the state: only gradients cross between "
+         "groups, once an iteration\n";
+}
+
 /// What types recompute, and why.
 static std::string formatRecompute(const ClusterView &cluster,
                                    const PlanReview &review) {
@@ -247,6 +267,7 @@ std::string poplar::formatReview(const ClusterView &cluster,
   const PlanCandidate &plan = review.plan;
   std::string text =
       formatVerdict(cluster, review) + formatWires(plan.wires) +
+      formatReplicas(review) +
       formatExplanation(plan.problem, plan.allocation, review.explanation);
   text +=
       "communication and update: " + formatSeconds(plan.problem.iterationSync) +

@@ -8,6 +8,7 @@
 
 #include "Poplar/Planner/Zero/PlanSearch.h"
 #include "Poplar/Planner/Cluster/ClusterEdit.h"
+#include "Poplar/Planner/Cluster/ReplicaCost.h"
 #include "Zero/ShareSearch.h"
 #include <algorithm>
 #include <limits>
@@ -30,7 +31,7 @@ static int64_t workOfProblem(const ClusterView &cluster, Sharding sharding) {
     if (!profile.microBatches.empty())
       points += profile.microBatches.back();
   auto work = 20 + static_cast<int64_t>(cluster.ranks.size() + points) / 8;
-  return sharding == Sharding::Memory ? 4 * work : work;
+  return sharding == Sharding::Equal ? work : 4 * work;
 }
 
 /// Differences by rounding are none.
@@ -39,7 +40,24 @@ static bool isFaster(const Allocation &a, const Allocation &b) {
 }
 
 const char *poplar::toString(Sharding sharding) {
-  return sharding == Sharding::Equal ? "equal" : "memory";
+  switch (sharding) {
+  case Sharding::Equal:
+    return "equal";
+  case Sharding::Memory:
+    return "memory";
+  case Sharding::Replicated:
+    break;
+  }
+  return "replicated";
+}
+
+std::vector<Sharding> poplar::readShardings(const std::string &word) {
+  std::vector<Sharding> shardings;
+  for (Sharding sharding :
+       {Sharding::Equal, Sharding::Memory, Sharding::Replicated})
+    if (word == "auto" || word == toString(sharding))
+      shardings.push_back(sharding);
+  return shardings;
 }
 
 std::string Untried::describe() const {
@@ -74,17 +92,63 @@ static std::optional<ClusterView> takeChoice(const ClusterView &cluster,
 }
 
 static std::optional<PosedJob> poseEqually(const ClusterView &view,
-                                           const RankTraffic &traffic,
+                                           const TrafficRates &rates,
                                            const ModelFacts &model, int stage,
                                            int64_t globalBatch,
                                            std::string &error) {
   PosedJob job;
   job.state.assign(view.ranks.size(), 1.0);
+  job.replicas = rates.replicas;
   job.problem = makeBatchProblem(view, model, stage, globalBatch, job.state,
-                                 traffic.rates, error);
+                                 rates, error);
   if (!job.problem)
     return std::nullopt;
   return job;
+}
+
+/// As many replicas as the policy is fastest with. An error is of the fewest.
+static std::optional<PosedJob>
+poseReplicated(const ClusterView &view, RankTraffic &traffic,
+               const ModelFacts &model, const BatchPolicy &policy, int stage,
+               int64_t globalBatch, std::string &error) {
+  if (view.wires.any()) {
+    error = "replicas and rounding between nodes are not generated together";
+    return std::nullopt;
+  }
+  std::vector<int64_t> numbers = ReplicaCost::list(view.ranks);
+  if (numbers.empty()) {
+    error = "nodes do not make shard groups of equally many devices";
+    return std::nullopt;
+  }
+  std::optional<PosedJob> best;
+  double least = 0;
+  std::string firstError;
+  for (int64_t replicas : numbers) {
+    auto [rates, isNew] = traffic.ofReplicas.try_emplace(replicas);
+    if (isNew)
+      rates->second = getTrafficRates(
+          view, std::vector<double>(view.ranks.size(), 1.0), replicas);
+    std::string missing;
+    auto job =
+        poseEqually(view, rates->second, model, stage, globalBatch, missing);
+    std::optional<Allocation> allocation;
+    if (job)
+      allocation = policy.solve(*job->problem, missing);
+    if (!allocation) {
+      if (firstError.empty())
+        firstError = missing;
+      continue;
+    }
+    if (!best || allocation->seconds < least * (1 - 1e-12)) {
+      best = std::move(job);
+      least = allocation->seconds;
+    }
+  }
+  if (best)
+    best->work = static_cast<int64_t>(numbers.size());
+  else
+    error = firstError;
+  return best;
 }
 
 /// `classes` are DeviceSpace::classifyRanks().
@@ -119,11 +183,14 @@ poplar::poseProblem(const ClusterView &cluster, const ModelFacts &model,
                     std::vector<double> &state, std::string &error) {
   std::optional<PosedJob> job;
   RankTraffic traffic(cluster);
+  auto exact = makePolicy("exact", error);
   if (sharding == Sharding::Equal || stage == 0) {
-    job = poseEqually(cluster, traffic, model, stage, globalBatch, error);
+    job = poseEqually(cluster, traffic.rates, model, stage, globalBatch, error);
+  } else if (sharding == Sharding::Replicated) {
+    job = poseReplicated(cluster, traffic, model, *exact, stage, globalBatch,
+                         error);
   } else {
     DeviceSpace space(cluster, std::vector<bool>(cluster.types.size(), true));
-    auto exact = makePolicy("exact", error);
     job = poseByMemory(cluster, traffic,
                        space.classifyRanks(cluster, space.all()), model, *exact,
                        stage, globalBatch,
@@ -265,7 +332,11 @@ std::optional<PosedJob> ShardingSearch::pose(const std::vector<int64_t> &choice,
     return std::nullopt;
   RankTraffic &known = traffic.try_emplace(choice, *view).first->second;
   if (sharding == Sharding::Equal || stage == 0)
-    return poseEqually(*view, known, model, stage, choices.globalBatch, error);
+    return poseEqually(*view, known.rates, model, stage, choices.globalBatch,
+                       error);
+  if (sharding == Sharding::Replicated)
+    return poseReplicated(*view, known, model, policy, stage,
+                          choices.globalBatch, error);
   // What is no better than with other recomputation is of no use, either.
   if (best)
     limit = std::min(limit, best->allocation.seconds);
@@ -470,6 +541,7 @@ PlanCandidate ShardingSearch::makeCandidate() {
     candidate.recompute.push_back(type.recompute);
   takeChoice(cluster, space, best->counts, &candidate.ranks);
   candidate.state = std::move(best->state);
+  candidate.replicas = best->replicas;
   candidate.problem = std::move(best->problem);
   candidate.allocation = std::move(best->allocation);
   candidate.wires = cluster.wires;
@@ -550,8 +622,13 @@ PlanSearchResult poplar::searchPlans(const ClusterView &cluster,
     search.run();
   for (ShardingSearch &search : searches)
     search.refine();
-  for (ShardingSearch &search : searches)
-    result.outcomes.push_back(search.finish(result.untried));
+  for (ShardingSearch &search : searches) {
+    PlanOutcome outcome = search.finish(result.untried);
+    // Most clusters are too small for replicas, or their nodes too unlike.
+    if (outcome.best || outcome.sharding != Sharding::Replicated ||
+        choices.shardings.size() == 1)
+      result.outcomes.push_back(std::move(outcome));
+  }
   return result;
 }
 

@@ -30,7 +30,8 @@ static bool isSame(const Allocation &a, const Allocation &b) {
 
 static bool isSame(const PlanCandidate &a, const PlanCandidate &b) {
   return a.stage == b.stage && a.ranks == b.ranks && a.state == b.state &&
-         a.recompute == b.recompute && isSame(a.allocation, b.allocation);
+         a.replicas == b.replicas && a.recompute == b.recompute &&
+         isSame(a.allocation, b.allocation);
 }
 
 namespace {

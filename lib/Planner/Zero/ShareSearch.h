@@ -30,6 +30,7 @@
 #include "Poplar/Planner/Zero/ZeroProblem.h"
 #include "Zero/LinearProgram.h"
 #include <array>
+#include <map>
 #include <set>
 
 namespace poplar {
@@ -46,6 +47,8 @@ struct RankTraffic {
   };
   /// None until a ShareSearch needs them.
   std::optional<Loads> loads;
+  /// By the number of replicas that hold equal shares; those asked for so far.
+  std::map<int64_t, TrafficRates> ofReplicas;
 
   explicit RankTraffic(const ClusterView &view)
       : rates(getTrafficRates(view,

@@ -9,6 +9,7 @@
 #include "Poplar/Planner/Zero/ZeroProblem.h"
 #include "Division.h"
 #include "Poplar/Planner/Cluster/CollectiveCost.h"
+#include "Poplar/Planner/Cluster/ReplicaCost.h"
 #include "Poplar/Planner/Model/OptimizerBytes.h"
 #include "Poplar/Planner/Model/WireFormat.h"
 #include "Poplar/Planner/Model/ZeroRounds.h"
@@ -49,35 +50,65 @@ double poplar::getGradientBytes(const ClusterView &cluster) {
   return lossy ? getElementBytes(*lossy) : double(gradientWireBytes);
 }
 
+/// There are so many elements that rounding shards to whole ones does not
+/// matter.
+static constexpr double manyElements = 1ull << 40;
+
+/// Of the first ranks, a shard group's, which hold these shares.
+static std::vector<int64_t> getManyBounds(const std::vector<double> &state,
+                                          size_t ranks) {
+  double total = 0, sum = 0;
+  for (size_t rank = 0; rank < ranks; ++rank)
+    total += state[rank];
+  std::vector<int64_t> bounds = {0};
+  for (size_t rank = 0; rank < ranks; ++rank) {
+    sum += state[rank];
+    bounds.push_back(std::llround(sum / total * manyElements));
+  }
+  return bounds;
+}
+
+/// Both halves of the sum of shards, and the collectives of shard groups.
+static std::pair<SimulationProblem::Collective, SimulationProblem::Collective>
+setReplicas(const ClusterView &cluster, const std::vector<int64_t> &bounds,
+            TrafficRates &rates) {
+  ReplicaCost cost(cluster, cluster.ranks, rates.replicas);
+  for (const SimulationProblem::Collective &half :
+       {cost.reduceShards("", bounds, gradientWireBytes),
+        cost.gatherShards("", bounds, gradientWireBytes)}) {
+    rates.sumLatency += half.latency;
+    rates.sum += (half.seconds() - half.latency) / manyElements;
+    rates.sumOverhead += half.overhead / manyElements;
+  }
+  return {cost.allGather("", bounds, rates.parameterBytes),
+          cost.reduceScatter("", bounds, gradientWireBytes)};
+}
+
 TrafficRates poplar::getTrafficRates(const ClusterView &cluster,
-                                     const std::vector<double> &state) {
+                                     const std::vector<double> &state,
+                                     int64_t replicas) {
   TrafficRates rates;
   if (cluster.ranks.size() < 2)
     return rates;
-  // There are so many elements that rounding shards to whole ones does not
-  // matter.
-  constexpr double elements = 1ull << 40;
-  double total = 0, sum = 0;
-  for (double share : state)
-    total += share;
-  std::vector<int64_t> bounds = {0};
-  for (double share : state) {
-    sum += share;
-    bounds.push_back(std::llround(sum / total * elements));
-  }
+  constexpr double elements = manyElements;
+  std::vector<int64_t> bounds =
+      getManyBounds(state, state.size() / static_cast<size_t>(replicas));
   CollectiveCost cost(cluster, cluster.ranks);
   rates.parameterBytes = getParameterBytes(cluster);
+  rates.replicas = replicas;
   auto [gather, reduce] =
-      cost.gatherAndReduce(bounds, getParameterBytes(cluster),
-                           getGradientBytes(cluster), gradientWireBytes);
+      replicas > 1
+          ? setReplicas(cluster, bounds, rates)
+          : cost.gatherAndReduce(bounds, rates.parameterBytes,
+                                 getGradientBytes(cluster), gradientWireBytes);
   rates.latency = gather.latency;
   rates.gather = (gather.seconds() - gather.latency) / elements;
   rates.reduce = (reduce.seconds() - reduce.latency) / elements;
   rates.gatherOverhead = gather.overhead / elements;
   rates.reduceOverhead = reduce.overhead / elements;
   // Three of one word and one of two.
-  double word = cost.exchange("", sizeof(int64_t)).seconds();
-  rates.exchanges = 5 * word - rates.latency;
+  SimulationProblem::Collective word = cost.exchange("", sizeof(int64_t));
+  rates.exchanges = 5 * word.seconds() - word.latency;
   return rates;
 }
 
@@ -118,6 +149,7 @@ void poplar::setSync(const ModelFacts &model, const TrafficRates &rates,
           gathered = {std::min<int64_t>(model.buckets, 1), model.firstBucket};
   ZeroRounds rounds = ZeroRounds::of(problem.zeroStage);
   problem.forwardSync = problem.backwardSync = problem.stepSync = 0;
+  problem.lastBackwardSync = 0;
   problem.iterationSync = update + rates.exchanges;
   // Sums are gathered in as long as it takes to reduce them.
   if (int times = rounds.reductions + rounds.gradientGathers) {
@@ -129,6 +161,17 @@ void poplar::setSync(const ModelFacts &model, const TrafficRates &rates,
     Traffic beside = without(model.reduced, first);
     problem.backwardSync += reduce(beside);
     problem.stepSync += reduce(first) + reduceOverhead(beside);
+  }
+  if (rates.replicas > 1) {
+    auto add = [&](const Traffic &traffic) {
+      return double(traffic.buckets) * rates.sumLatency +
+             double(traffic.elements) * rates.sum;
+    };
+    Traffic beside = without(all, first);
+    (problem.sharesSteps() ? problem.lastBackwardSync : problem.backwardSync) +=
+        add(beside);
+    problem.iterationSync +=
+        add(first) + double(beside.elements) * rates.sumOverhead;
   }
   if (rounds.gathersForward) {
     Traffic beside = without(model.gatheredForward, gathered);
@@ -152,7 +195,7 @@ void poplar::setSync(const ModelFacts &model, const TrafficRates &rates,
 
 double poplar::getCollectiveBytes(const ClusterView &cluster,
                                   const ModelFacts &model, int stage,
-                                  int64_t steps) {
+                                  int64_t steps, int64_t replicas) {
   if (cluster.ranks.size() < 2)
     return 0;
   ZeroRounds rounds = ZeroRounds::of(stage);
@@ -163,6 +206,8 @@ double poplar::getCollectiveBytes(const ClusterView &cluster,
   double gradients =
              double((rounds.reductions + rounds.gradientGathers) * trained),
          parameters = double(rounds.parameterGathers * trained);
+  if (replicas > 1)
+    gradients += 2.0 * double(trained); // reduced and gathered
   gradients += double(steps * rounds.stepReductions * model.reduced.elements);
   parameters += double(
       steps * (rounds.gathersForward * model.gatheredForward.elements +
@@ -264,9 +309,10 @@ poplar::listDeviceTypes(const ClusterView &cluster, const ModelFacts &model,
 std::optional<BatchProblem>
 poplar::makeBatchProblem(const ClusterView &cluster, const ModelFacts &model,
                          int stage, int64_t globalBatch,
-                         const std::vector<double> &state, std::string &error) {
+                         const std::vector<double> &state, std::string &error,
+                         int64_t replicas) {
   return makeBatchProblem(cluster, model, stage, globalBatch, state,
-                          getTrafficRates(cluster, state), error);
+                          getTrafficRates(cluster, state, replicas), error);
 }
 
 std::optional<BatchProblem>
@@ -283,6 +329,7 @@ poplar::makeBatchProblem(const ClusterView &cluster, const ModelFacts &model,
   double total = 0, slowestUpdate = 0;
   for (double share : state)
     total += share;
+  total /= double(rates.replicas);
   for (size_t rank = 0; rank < cluster.ranks.size(); ++rank) {
     double &share = largest[cluster.ranks[rank].type];
     share = std::max(share, state[rank] / total);

@@ -118,24 +118,25 @@ static LogicalResult assignBuckets(ModuleOp module, zero::PlanOp plan) {
   return success();
 }
 
-/// Shards the buckets over the ranks of the plan that hold them.
+/// Shards the buckets over the ranks of the plan that hold them; where there
+/// are replicas, over those of a shard group.
 static LogicalResult shardBuckets(ModuleOp module, zero::PlanOp plan) {
   Plan read = zero::readPlan(plan);
   std::vector<Plan::Place> places = read.getPlaces();
   auto getShares = [&](auto holds) {
     std::vector<double> shares;
-    for (size_t rank = 0; rank < read.ranks.size(); ++rank)
+    for (int64_t rank = 0; rank < read.getShardGroupSize(); ++rank)
       shares.push_back(holds(rank) ? read.ranks[rank].state : 0);
     return shares;
   };
   auto isNothing = [](ArrayRef<double> shares) {
     return llvm::all_of(shares, [](double share) { return share == 0; });
   };
-  if (isNothing(getShares([](size_t) { return true; })))
+  if (isNothing(getShares([](int64_t) { return true; })))
     return plan.emitOpError("has no rank that holds any state");
   SymbolTableCollection symbols;
   for (auto bucket : module.getOps<zero::BucketOp>()) {
-    std::vector<double> shares = getShares([&](size_t rank) {
+    std::vector<double> shares = getShares([&](int64_t rank) {
       return bucket.isUsedBy(read.ranks[rank].group, places[rank].position);
     });
     if (isNothing(shares))
@@ -305,6 +306,7 @@ static zero::ProgramInfo describeProgram(zero::PlanOp op, const Plan &plan,
       });
   info.stage = plan.groups[group].zeroStage;
   info.worldSize = int64_t(plan.ranks.size());
+  info.replicas = plan.replicas;
   info.group = group;
   info.numGroups = int64_t(plan.groups.size());
   info.numChunks = plan.getNumChunks();

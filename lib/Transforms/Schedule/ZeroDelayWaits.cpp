@@ -18,7 +18,8 @@
 //                       stream      R2 R1 R0
 //
 // At most `depth` reductions of transient gradients are under way when the next
-// one starts.
+// one starts. Where shards are then added across replicas, that starts as soon
+// as the reduction of the bucket has been waited for, at most as many later.
 //
 //===----------------------------------------------------------------------===//
 
@@ -73,13 +74,38 @@ private:
     return remark;
   }
 
+  /// The sum across replicas of what a reduce-scatter makes, if it comes next
+  /// to the bucket.
+  static zero::StartOp findSum(zero::StartOp scatter) {
+    if (scatter.getKind() == zero::CollectiveKind::ReduceScatter)
+      for (Operation *op = scatter->getNextNode(); op; op = op->getNextNode())
+        if (auto other = dyn_cast<zero::StartOp>(op);
+            other && other.getBucketAttr() == scatter.getBucketAttr() &&
+            !other.getTransient())
+          return other.getKind() == zero::CollectiveKind::AllReduce
+                     ? other
+                     : zero::StartOp();
+    return {};
+  }
+
+  /// Moves the wait for a reduction, and what waits for it.
+  static void moveWait(zero::StartOp start, Operation *before) {
+    zero::StartOp sum = findSum(start);
+    start.getWait()->moveBefore(before);
+    if (!sum)
+      return;
+    sum->moveAfter(start.getWait());
+    sum.getWait()->moveBefore(findReader(sum));
+  }
+
   void delay(Block &block) {
-    // Reductions whose gradients hold memory until they are complete.
+    // Reductions whose gradients hold memory until they are complete, or whose
+    // sums are added across replicas then.
     SmallVector<zero::StartOp> bounded;
     for (auto start : llvm::to_vector(block.getOps<zero::StartOp>())) {
       if (start.getTransient())
         continue; // its values are wanted where they are
-      if (!start.getGradients().empty()) {
+      if (!start.getGradients().empty() || findSum(start)) {
         bounded.push_back(start);
         continue;
       }
@@ -89,18 +115,17 @@ private:
       start.getWait()->moveBefore(reader);
     }
     for (size_t i = 0; i < bounded.size(); ++i) {
-      zero::WaitOp wait = bounded[i].getWait();
       if (i + depth >= bounded.size()) {
         explain(bounded[i]) << remark::reason("the function ends");
-        wait->moveBefore(block.getTerminator());
+        moveWait(bounded[i], block.getTerminator());
         continue;
       }
       zero::StartOp next = bounded[i + depth];
       explain(bounded[i]) << remark::reason(
           "{0} is reduced next, and {1} of such reductions may be under way",
           next.getBucket().str(), depth.getValue());
-      wait->moveBefore(depth == 0 ? bounded[i]->getNextNode()
-                                  : next.getOperation());
+      moveWait(bounded[i],
+               depth == 0 ? bounded[i]->getNextNode() : next.getOperation());
     }
   }
 };

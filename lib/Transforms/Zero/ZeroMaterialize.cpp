@@ -56,6 +56,7 @@ private:
   void addTrainLast(func::FuncOp train, StringRef name);
   bool isReducedInUpdate(zero::BucketOp bucket) const;
   void addReduction(OpBuilder &builder, Location loc, zero::BucketOp bucket);
+  void sumReplicas(func::FuncOp last);
   void addUpdate();
   /// Whether ranks meet in every micro-step for a bucket.
   bool meetsInSteps(zero::BucketOp bucket) {
@@ -91,9 +92,10 @@ LogicalResult ZeroMaterializePass::findPlaces() {
     if (info.holds(bucket))
       buckets.push_back(bucket);
     int64_t ranks = bucket.getBounds() ? bucket.getBounds()->size() - 1 : 1;
-    if (ranks != info.worldSize)
+    if (ranks != info.getShardGroupSize())
       return bucket.emitOpError("is sharded over ")
-             << ranks << " ranks, but the program is one of " << info.worldSize;
+             << ranks << " ranks, but the program is one of "
+             << info.getShardGroupSize();
     for (auto [index, name] : llvm::enumerate(
              bucket.getParameters().getAsRange<FlatSymbolRefAttr>())) {
       auto [known, isNew] =
@@ -278,6 +280,22 @@ LogicalResult ZeroMaterializePass::scatterGradients(func::FuncOp train) {
   return success();
 }
 
+/// Where there are replicas: shards of gradients are complete when the
+/// reduce-scatters of the last micro-step are, which have also unscaled them.
+void ZeroMaterializePass::sumReplicas(func::FuncOp last) {
+  llvm::MapVector<StringRef, zero::ReduceScatterOp> complete;
+  for (auto scatter : last.getOps<zero::ReduceScatterOp>())
+    complete[scatter.getBucket()] = scatter;
+  for (zero::BucketOp bucket : buckets)
+    if (zero::ReduceScatterOp scatter = complete.lookup(bucket.getSymName())) {
+      OpBuilder builder(last.getContext());
+      builder.setInsertionPointAfter(scatter);
+      zero::AllReduceOp::create(builder, scatter.getLoc(), bucket.getSymName(),
+                                TypeAttr::get(gradientWire),
+                                /*unscale=*/false);
+    }
+}
+
 /// Stages 0 and 1: replaces the running gradients, or the rank's slice of them,
 /// by the sum.
 void ZeroMaterializePass::addReduction(OpBuilder &builder, Location loc,
@@ -320,8 +338,9 @@ bool ZeroMaterializePass::isReducedInUpdate(zero::BucketOp bucket) const {
   return info.isShared(bucket) || addends.lookup(bucket).size() > 1;
 }
 
-/// Stages 0 and 1: the last micro-step reduces every bucket as soon as its
-/// gradients are complete.
+/// The last micro-step, which is another than the others in stages 0 and 1, and
+/// where there are replicas: it reduces every bucket as soon as its gradients
+/// are complete.
 void ZeroMaterializePass::addTrainLast(func::FuncOp train, StringRef name) {
   OpBuilder builder(train->getContext());
   builder.setInsertionPointAfter(train);
@@ -338,6 +357,8 @@ void ZeroMaterializePass::addTrainLast(func::FuncOp train, StringRef name) {
     builder.setInsertionPointAfter(set);
     addReduction(builder, set->getLoc(), bucket);
   }
+  if (info.replicas > 1)
+    sumReplicas(last);
 }
 
 void ZeroMaterializePass::addUpdate() {
@@ -417,7 +438,7 @@ void ZeroMaterializePass::runOnOperation() {
   for (auto [chunk, train] : llvm::enumerate(trains)) {
     if (meets && failed(scatterGradients(train)))
       return signalPassFailure();
-    if (leaves)
+    if (leaves || info.replicas > 1)
       addTrainLast(train, info.getTurnName(splits ? nn::Entry::BackwardLast
                                                   : nn::Entry::TrainLast,
                                            chunk));

@@ -153,9 +153,11 @@ LogicalResult ZeroVerifyPass::verifyInFlight(func::FuncOp function) {
         diagnostic.attachNote(wait->getLoc()) << "waited for here";
         return diagnostic;
       }
-    // The running gradients and working copies of a bucket.
-    if (!start.getGradients().empty() || start.getTransient())
+    // The running gradients and working copies of a bucket. Reduce-scatters
+    // add to the rank's shard, one after the other.
+    if (start.getTransient())
       continue;
+    bool adds = !start.getGradients().empty();
     for (Operation *op = start->getNextNode(); op != wait;
          op = op->getNextNode()) {
       auto other = dyn_cast<zero::StartOp>(op);
@@ -168,6 +170,7 @@ LogicalResult ZeroVerifyPass::verifyInFlight(func::FuncOp function) {
         return diagnostic;
       }
       if ((other && !other.getTransient() &&
+           (!adds || other.getKind() == zero::CollectiveKind::AllReduce) &&
            other.getBucketAttr() == start.getBucketAttr()) ||
           (update && update.getBucketAttr() == start.getBucketAttr())) {
         InFlightDiagnostic diagnostic = op->emitOpError("touches ")
@@ -237,6 +240,12 @@ LogicalResult ZeroVerifyPass::verifyProgram(ModuleOp program) {
               ? symbols.lookup<zero::BucketOp>(op.getBucketName().getAttr())
               : zero::BucketOp();
       int64_t stage = bucket ? info.getStage(bucket) : info.stage;
+      if (isTrain && info.replicas > 1 &&
+          op.getCollectiveKind() == zero::CollectiveKind::AllReduce)
+        return op->emitOpError("is in @")
+               << function.getSymName()
+               << ", but shards of gradients are added across replicas once an "
+                  "iteration, in its last micro-step";
       if (isTrain && stage < 2)
         return op->emitOpError("is in @")
                << function.getSymName()

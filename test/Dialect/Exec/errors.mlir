@@ -168,6 +168,17 @@ exec.function step @step() inputs <ids = 0> {
 
 // -----
 
+nn.parameter @w : tensor<8x8xf32> ones
+zero.bucket @a [@w]
+exec.function step @step() inputs <ids = 0> {
+  // expected-error @below {{has no buffer, but only an all_reduce of shards is without one}}
+  %t = exec.start all_gather @a wire f32
+  exec.wait %t
+  exec.return
+}
+
+// -----
+
 // expected-error @below {{names @a, which is not a zero.bucket}}
 exec.copies @a f32
 

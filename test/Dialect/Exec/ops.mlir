@@ -57,6 +57,8 @@ exec.function unit @unit(%x: memref<?x4x8xf32>, %w: memref<8x8xf32>, %y: memref<
 // CHECK-NEXT: exec.unscale @a %[[B]] : memref<64xf32>
 // CHECK-NEXT: %[[TOKEN:.+]] = exec.start reduce_scatter @a wire f32 %[[B]] transient : memref<64xf32>
 // CHECK-NEXT: exec.wait %[[TOKEN]]
+// CHECK-NEXT: %[[SUM:.+]] = exec.start all_reduce @a wire f32{{$}}
+// CHECK-NEXT: exec.wait %[[SUM]]
 // CHECK-NEXT: exec.norm
 // CHECK-NEXT: exec.norm unscale
 // CHECK-NEXT: exec.adamw @a
@@ -72,6 +74,8 @@ exec.function step @step() inputs <ids = 0, targets = 128> result 256 : memref<?
   exec.unscale @a %b : memref<64xf32>
   %t = exec.start reduce_scatter @a wire f32 %b transient : memref<64xf32>
   exec.wait %t
+  %r = exec.start all_reduce @a wire f32
+  exec.wait %r
   exec.norm
   exec.norm unscale
   exec.adamw @a

@@ -1157,3 +1157,70 @@ zero.plan stage 0 global_batch 1 policy "p" parameter_wire i8 {
 zero.plan stage 0 global_batch 1 policy "p" gradient_wire i16 {
   zero.rank @t node "n" micro_batch 1 steps 1 last 1
 }
+
+// -----
+
+// expected-error @below {{has replicas, but in stage 0 nothing is sharded: leave them out}}
+zero.plan stage 0 global_batch 4 policy "p" replicas 2 {
+  zero.rank @a node "n0" micro_batch 1 steps 1 last 1
+  zero.rank @a node "n0" micro_batch 1 steps 1 last 1
+  zero.rank @a node "n1" micro_batch 1 steps 1 last 1
+  zero.rank @a node "n1" micro_batch 1 steps 1 last 1
+}
+
+// -----
+
+// expected-error @below {{has 3 ranks for 2 replicas: shard groups have equally many, two or more}}
+zero.plan stage 3 global_batch 3 policy "p" replicas 2 {
+  zero.rank @a node "n0" micro_batch 1 steps 1 last 1
+  zero.rank @a node "n0" micro_batch 1 steps 1 last 1
+  zero.rank @a node "n1" micro_batch 1 steps 1 last 1
+}
+
+// -----
+
+// expected-error @below {{has 2 ranks for 2 replicas: shard groups have equally many, two or more}}
+zero.plan stage 3 global_batch 2 policy "p" replicas 2 {
+  zero.rank @a node "n0" micro_batch 1 steps 1 last 1
+  zero.rank @a node "n1" micro_batch 1 steps 1 last 1
+}
+
+// -----
+
+// expected-error @below {{has replicas and rounds what crosses between nodes, which are not generated together: leave out gradient_wire and parameter_wire, or replicas}}
+zero.plan stage 3 global_batch 4 policy "p" replicas 2 gradient_wire i8 {
+  zero.rank @a node "n0" micro_batch 1 steps 1 last 1
+  zero.rank @a node "n0" micro_batch 1 steps 1 last 1
+  zero.rank @a node "n1" micro_batch 1 steps 1 last 1
+  zero.rank @a node "n1" micro_batch 1 steps 1 last 1
+}
+
+// -----
+
+// expected-error @below {{has replicas, which plans of ZeRO alone have, but also zero.group: leave out one of them}}
+zero.plan stage 1 global_batch 2 policy "p" schedule "1f1b" replicas 2 {
+  zero.group units [0, 3] stage 1
+  zero.group units [3, 5] stage 1
+  zero.rank @a node "n" group 0 micro_batch 1 steps 1 last 1
+  zero.rank @a node "n" group 0 micro_batch 1 steps 1 last 1
+  zero.rank @a node "n" group 1 micro_batch 1 steps 1 last 1
+  zero.rank @a node "n" group 1 micro_batch 1 steps 1 last 1
+}
+
+// -----
+
+zero.plan stage 3 global_batch 4 policy "p" replicas 2 {
+  // expected-note @below {{the other rank}}
+  zero.rank @a node "n0" micro_batch 1 steps 1 last 1
+  zero.rank @a node "n0" micro_batch 1 steps 1 last 1
+  // expected-error @below {{holds another share of the state than the rank in its place of the first shard group}}
+  zero.rank @a node "n1" micro_batch 1 steps 1 last 1 state 2.0
+  zero.rank @a node "n1" micro_batch 1 steps 1 last 1
+}
+
+// -----
+
+module {
+  // expected-error @below {{has 3 ranks for 2 replicas}}
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 3 world_size 3 replicas 2
+}

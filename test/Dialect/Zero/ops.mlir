@@ -41,6 +41,16 @@ zero.plan stage 2 global_batch 2 policy "exact" gradient_wire i8 parameter_wire 
 
 // -----
 
+// CHECK: zero.plan stage 3 global_batch 4 policy "exact" replicas 2 {
+zero.plan stage 3 global_batch 4 policy "exact" replicas 2 {
+  zero.rank @a node "n0" micro_batch 1 steps 1 last 1
+  zero.rank @a node "n0" micro_batch 1 steps 1 last 1
+  zero.rank @a node "n1" micro_batch 1 steps 1 last 1
+  zero.rank @a node "n1" micro_batch 1 steps 1 last 1
+}
+
+// -----
+
 // CHECK: zero.plan stage 0 global_batch 1 policy "exact" gradient_wire bf16 {
 zero.plan stage 0 global_batch 1 policy "exact" gradient_wire bf16 {
   zero.rank @a node "n" micro_batch 1 steps 1 last 1

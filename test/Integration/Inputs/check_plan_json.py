@@ -31,7 +31,8 @@ def check_plan(plan):
         sum(rank["samples"] for rank in ranks) == plan["global_batch"],
         "samples do not add up to the global batch",
     )
-    check(same(sum(rank["state_share"] for rank in ranks), 1), "shares of the state")
+    held = sum(rank["state_share"] for rank in ranks)
+    check(same(held, plan["replicas"]), "shares of the state")
     for rank in ranks:
         samples = (rank["steps"] - 1) * rank["micro_batch"] + rank["last"]
         check(samples == rank["samples"], f"samples of {rank}")

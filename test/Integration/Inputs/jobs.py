@@ -119,7 +119,8 @@ class Plan:
     # stage of ZeRO and, where ranks share units, how much of each they compute.
     groups: tuple = ()
     schedule: str = ""
-    # What collectives carry: "gradient_wire i8 parameter_wire bf16".
+    # What collectives carry, and shard groups: "gradient_wire i8 parameter_wire
+    # bf16", "replicas 2".
     wires: str = ""
     # Of all links, in bytes a second.
     bandwidth: str = "1.0e+09"

@@ -181,3 +181,38 @@ module @p {
     return
   }
 }
+
+// -----
+
+// Shards are added across replicas once, when they are complete.
+module {
+  module @a.program {
+    zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 3 world_size 4 replicas 2
+    nn.parameter @w : tensor<8x8xf32> normal std 0.02
+    zero.bucket @b [@w] bounds [0, 32, 64]
+    func.func @train() {
+      // expected-error @below {{is in @train, but shards of gradients are added across replicas once an iteration, in its last micro-step}}
+      zero.all_reduce @b wire f32
+      return
+    }
+  }
+}
+
+// -----
+
+module {
+  module @a.program {
+    zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 3 world_size 4 replicas 2
+    nn.parameter @w : tensor<8x8xf32> normal std 0.02
+    zero.bucket @b [@w] bounds [0, 32, 64]
+    func.func @train_last(%g: tensor<8x8xf32>) {
+      // expected-note @below {{started here}}
+      %r = zero.start reduce_scatter @b wire f32 (%g : tensor<8x8xf32>)
+      // expected-error @below {{touches @b, which a collective has not finished with}}
+      %s = zero.start all_reduce @b wire f32
+      zero.wait %r
+      zero.wait %s
+      return
+    }
+  }
+}

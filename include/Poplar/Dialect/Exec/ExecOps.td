@@ -578,15 +578,17 @@ def Exec_StartOp : Exec_Op<"start",
     %t = exec.start all_gather @block0 wire bf16 %0 transient : memref<8224xbf16>
     ```
     The buffer is the bucket's whole working copy (all_gather) or gradient, or
-    with `transient` one that comes and goes. Until exec.wait, what the
-    collective reads must not change, and what it writes must not be touched.
+    with `transient` one that comes and goes. An all_reduce without one is of the
+    rank's gradient shard. Until exec.wait, what the collective reads must not
+    change, and what it writes must not be touched.
   }];
   let arguments = (ins Zero_CollectiveKind:$kind, FlatSymbolRefAttr:$bucket,
-    Zero_CollectiveWire:$wire, Exec_Buffer:$buffer, UnitAttr:$transient);
+    Zero_CollectiveWire:$wire, Optional<Exec_Buffer>:$buffer,
+    UnitAttr:$transient);
   let results = (outs Exec_Token:$token);
   let assemblyFormat = [{
-    $kind $bucket `wire` $wire $buffer (`transient` $transient^)? attr-dict
-    `:` type($buffer)
+    $kind $bucket `wire` $wire ($buffer^)? (`transient` $transient^)? attr-dict
+    (`:` type($buffer)^)?
   }];
 }
 

@@ -74,6 +74,8 @@ struct ProgramInfo {
   /// Other device types of the job recompute otherwise.
   bool mixedRecompute = false;
   int64_t stage = 0, worldSize = 1;
+  /// Shard groups, each of which holds all of the state.
+  int64_t replicas = 1;
   /// The pipeline stage of the program, the number of stages, and of chunks.
   int64_t group = 0, numGroups = 1, numChunks = 1;
   /// Shares of each unit that the ranks that share units compute, relative to
@@ -106,6 +108,7 @@ struct ProgramInfo {
   }
   /// Whether gradients carry a loss scale until they are reduced.
   bool isScaled() const { return scaled || precision == NumberFormat::F16; }
+  int64_t getShardGroupSize() const { return worldSize / replicas; }
   bool isPipelineStage() const { return numGroups > 1; }
   bool sharesUnits() const { return parts.size() > 1; }
   std::string getProgramName() const;
@@ -126,6 +129,10 @@ struct ProgramInfo {
   int64_t getStage(BucketOp bucket) const;
   bool holds(BucketOp bucket) const;
   bool isShared(BucketOp bucket) const;
+  /// The elements [first, second) of a bucket of `elements` that a rank holds
+  /// the optimizer's state of.
+  std::pair<int64_t, int64_t> getShard(BucketOp bucket, int64_t elements,
+                                       int64_t rank) const;
   /// Whether a rank's masters are apart from the working copies that it
   /// gathers, though these are in f32, too: gathering rounds what it brings.
   bool hasOwnMaster(BucketOp bucket) const;

@@ -114,6 +114,21 @@ def Zero_PlanOp : Zero_Op<"plan", [NoRegionArguments, SingleBlock,
     Gradients then have error feedback. Without, nothing that is trained is
     rounded on the wire to less than what all ranks compute in.
 
+    Where links between nodes are slow, the state may be sharded inside of each
+    of several shard groups, and replicated across them (MiCS; PyTorch's HSDP):
+    ```mlir
+    zero.plan stage 3 global_batch 8 policy "exact" replicas 2 {
+      zero.rank @a100 node "n0" micro_batch 2 steps 1 last 2
+      zero.rank @a100 node "n0" micro_batch 2 steps 1 last 2
+      zero.rank @a100 node "n1" micro_batch 2 steps 1 last 2
+      zero.rank @a100 node "n1" micro_batch 2 steps 1 last 2
+    }
+    ```
+    `replicas` is how many there are. The first ranks are a shard group, so are
+    as many next ones, and so on. Rank i of each of them holds the same elements,
+    so has the same `state`. Only shards of gradients cross between groups, once
+    an iteration.
+
     What planning found out is kept beside: seconds of an iteration by the closed
     form (`predicted_seconds`), their relative uncertainty where profiles are
     estimates, and simulated (`simulated_seconds`). `simulated_plans` lists the
@@ -127,6 +142,7 @@ def Zero_PlanOp : Zero_Op<"plan", [NoRegionArguments, SingleBlock,
     ConfinedAttr<I64Attr, [IntPositive]>:$global_batch,
     StrAttr:$policy,
     OptionalAttr<Zero_PlanScheduleAttr>:$schedule,
+    DefaultValuedAttr<ConfinedAttr<I64Attr, [IntMinValue<1>]>, "1">:$replicas,
     OptionalAttr<Zero_CollectiveWire>:$gradient_wire,
     OptionalAttr<Zero_CollectiveWire>:$parameter_wire,
     OptionalAttr<F64Attr>:$predicted_seconds,
@@ -137,8 +153,9 @@ def Zero_PlanOp : Zero_Op<"plan", [NoRegionArguments, SingleBlock,
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
     `stage` $stage `global_batch` $global_batch `policy` $policy
-    (`schedule` $schedule^)? (`gradient_wire` $gradient_wire^)?
-    (`parameter_wire` $parameter_wire^)? attr-dict-with-keyword $body
+    (`schedule` $schedule^)? (`replicas` $replicas^)?
+    (`gradient_wire` $gradient_wire^)? (`parameter_wire` $parameter_wire^)?
+    attr-dict-with-keyword $body
   }];
   let hasRegionVerifier = 1;
   let extraClassDeclaration = [{
@@ -269,7 +286,8 @@ def Zero_BucketOp : Zero_Op<"bucket",
     The parameters lie one after the other in a flat array, each from a multiple
     of 32 elements on. Rank r owns the elements [bounds[r], bounds[r+1]), which
     may be none; without `bounds` there is one rank. In stage 0 the bounds only
-    divide the work of a reduction.
+    divide the work of a reduction. Where a plan has replicas, bounds are those
+    of each shard group.
 
     In a plan of several groups, `groups` are those that use the bucket, and
     `stage` is that of ZeRO in which their ranks hold it: that of the one
@@ -337,6 +355,9 @@ def Zero_ProgramOp : Zero_Op<"program", [HasParent<"::mlir::ModuleOp">]> {
     that of reduced gradients. `mixed_recompute`: other device types of the job recompute otherwise. `scaled`: some pipeline
     stage of the job keeps gradients in f16.
 
+    `replicas` are the plan's: there are world_size / replicas ranks in a shard
+    group.
+
     `group 1 of 2 chunks 2` is the pipeline stage that the program computes, and
     in how many chunks. `received` and `sent` are the formats of the activations
     that it receives and sends, and of their gradients, where these are not its
@@ -351,6 +372,7 @@ def Zero_ProgramOp : Zero_Op<"program", [HasParent<"::mlir::ModuleOp">]> {
     Cluster_RecomputeAttr:$recompute,
     ConfinedAttr<I64Attr, [IntMinValue<0>, IntMaxValue<3>]>:$stage,
     ConfinedAttr<I64Attr, [IntMinValue<1>]>:$world_size,
+    DefaultValuedAttr<ConfinedAttr<I64Attr, [IntMinValue<1>]>, "1">:$replicas,
     UnitAttr:$mixed_recompute, UnitAttr:$scaled,
     OptionalAttr<Zero_WireType>:$received, OptionalAttr<Zero_WireType>:$sent,
     DefaultValuedAttr<ConfinedAttr<I64Attr, [IntMinValue<0>]>, "0">:$group,
@@ -363,7 +385,7 @@ def Zero_ProgramOp : Zero_Op<"program", [HasParent<"::mlir::ModuleOp">]> {
     $device_type `target` $target `precision` $precision `wire` $wire
     `gradient_wire` $gradient_wire (`lossy_parameters` $lossy_parameters^)?
     `recompute` $recompute `stage` $stage `world_size` $world_size
-    (`mixed_recompute` $mixed_recompute^)? (`scaled` $scaled^)?
+    (`replicas` $replicas^)? (`mixed_recompute` $mixed_recompute^)? (`scaled` $scaled^)?
     (`received` $received^)? (`sent` $sent^)? (`group` $group `of` $groups^)?
     (`chunks` $chunks^)? (`parts` $parts^ `position` $position)?
     (`sharers_bandwidth` $sharers_bandwidth^)? attr-dict
@@ -383,7 +405,7 @@ class Zero_CollectiveOp<string mnemonic, string kind, list<Trait> traits = []>
 }
 
 def Zero_AllGatherOp : Zero_CollectiveOp<"all_gather", "AllGather"> {
-  let summary = "Collects the parameters of a bucket from all ranks";
+  let summary = "Collects the parameters of a bucket from its shards";
   let description = [{
     With results, these are the bucket's parameters, in transient memory (stage
     3). Without, refreshes the rank's whole working copies from the shards that
@@ -418,7 +440,13 @@ def Zero_ReduceScatterOp : Zero_CollectiveOp<"reduce_scatter", "ReduceScatter"> 
 }
 
 def Zero_AllReduceOp : Zero_CollectiveOp<"all_reduce", "AllReduce"> {
-  let summary = "Replaces the running gradients of a bucket by the ranks' sum";
+  let summary = "Adds the gradients of ranks that hold the same elements";
+  let description = [{
+    In stage 0, replaces the running gradients of a bucket by the sum of all
+    ranks. Where a plan has replicas, replaces the rank's gradient shard, which a
+    reduce-scatter has made, by the sum of the ranks in its place of all shard
+    groups.
+  }];
   let arguments = (ins FlatSymbolRefAttr:$bucket, Zero_CollectiveWire:$wire,
     UnitAttr:$unscale);
   let assemblyFormat = "$bucket `wire` $wire (`unscale` $unscale^)? attr-dict";

@@ -29,6 +29,9 @@
 //   percent, at times) l_i may exceed b_i:
 //     T = (s - 1) f(max_i t_i(b_i)) + f(max_i t_i(l_i)) + iterationSync
 //
+//   Collectives of the last step alone run beside its backward pass: there,
+//   lastBackwardSync is added to backwardSync.
+//
 // Devices of a type are interchangeable; everything here grows with the number
 // of types, not of devices.
 //
@@ -73,6 +76,8 @@ struct BatchProblem {
   /// (in stages 0 and 1, that is part of iterationSync), and what computation
   /// can hide.
   double stepSync = 0, forwardSync = 0, backwardSync = 0;
+  /// In stages 2 and 3, what computation can hide in the last step besides.
+  double lastBackwardSync = 0;
 
   /// Empty if the problem makes sense and has a solution, else what is wrong
   /// with it, and where.
@@ -82,6 +87,8 @@ struct BatchProblem {
   bool sharesSteps() const { return zeroStage >= 2; }
   /// f(x) in the head of this file. Does not fall with `computing`.
   double stepSeconds(double computing) const;
+  /// The same of the last step.
+  double lastStepSeconds(double computing) const;
   int64_t rankCount() const;
   /// Index of the type `name`, or -1.
   int findType(const std::string &name) const;

@@ -40,6 +40,8 @@ struct PosedJob {
   bool isExact = true;
   /// Problems that were solved to choose the shares.
   int64_t work = 0;
+  /// The shard groups that hold the state.
+  int64_t replicas = 1;
 };
 /// As ProblemOfCounts, for a search that has no use for plans that take more
 /// than `limit` seconds.
@@ -55,6 +57,7 @@ struct DeviceSelection {
   Allocation allocation;
   /// By rank in use, as the job was posed.
   std::vector<double> state;
+  int64_t replicas = 1;
   /// Every choice was tried, so there is none better if each job that was
   /// posed had its best shares.
   bool exhaustive = false, hasBestShares = true;

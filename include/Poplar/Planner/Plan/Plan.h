@@ -86,6 +86,8 @@ struct Plan {
   /// In which pipelines take their turns; none where there are no pipelines.
   std::optional<PlanSchedule> schedule;
   LossyWires wires;
+  /// How many shard groups hold all of the state, see zero.plan.
+  int64_t replicas = 1;
   /// At least one.
   std::vector<Group> groups = {Group()};
   /// In the order of groups, pipelines, and ranks that share units.
@@ -105,6 +107,10 @@ struct Plan {
   /// Whether the plan is one of ZeRO alone: data parallel, without pipelines or
   /// shared units.
   bool isWhole() const { return groups.front().isWhole(); }
+  /// Ranks of a shard group; all where there are no replicas.
+  int64_t getShardGroupSize() const {
+    return static_cast<int64_t>(ranks.size()) / replicas;
+  }
   /// The stage of ZeRO: the highest of the groups'.
   int64_t getStage() const;
   /// Ranges of units of every group.

@@ -26,7 +26,8 @@ namespace poplar {
 Plan writePlan(const ClusterView &cluster, const PlanCandidate &candidate);
 
 struct PlanReview {
-  /// The plan itself. Sharding is Memory if shares of the state differ.
+  /// The plan itself. Sharding is Replicated if there are replicas, else Memory
+  /// if shares of the state differ.
   PlanCandidate plan;
   PlanExplanation explanation;
 
@@ -34,7 +35,7 @@ struct PlanReview {
   struct Rank {
     int type, node;
     RankShare share;
-    /// Its share of what the stage shards; all sum up to one.
+    /// Its share of what the stage shards; those of a replica sum up to one.
     double state;
     PlanExplanation::Limit limit;
     /// Seconds per iteration of computing, and of waiting for slower ranks.
@@ -98,6 +99,9 @@ std::string formatReview(const ClusterView &cluster, const PlanReview &review);
 std::string describePlan(const ClusterView &cluster,
                          const PlanCandidate &candidate,
                          const std::string &policy);
+
+/// How the state is sharded: "memory", "4 replicas".
+std::string describeSharding(const PlanCandidate &candidate);
 
 /// In what a candidate differs from all devices doing what they are set to:
 /// "without 2 of 't4', 'a100' recompute-unit". May be empty.

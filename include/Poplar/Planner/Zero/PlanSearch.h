@@ -13,10 +13,12 @@
 //
 // It tries everything where that is little; else, for every stage and sharding,
 // what the types recompute is improved one type at a time, then the devices
-// (DeviceSelection.h). `untried` says which of the two it was. Shares of the
-// state by memory are the best but for 0.05 % of the time; devices of a type on
-// nodes that are interchangeable hold as much, and every device of a type has
-// memory for the same micro-batch.
+// (DeviceSelection.h). Shard groups that hold replicas have equal shares; all
+// numbers of them are tried (ReplicaCost::list()), with nodes in the order of the
+// cluster. `untried` says which of the
+// two it was. Shares of the state by memory are the best but for 0.05 % of the
+// time; devices of a type on nodes that are interchangeable hold as much, and
+// every device of a type has memory for the same micro-batch.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,19 +31,24 @@
 
 namespace poplar {
 
-/// How what a stage shards is divided: into equal parts, or by the memory that
-/// ranks have left (shareStateByMemory()).
-enum class Sharding { Equal, Memory };
+/// How what a stage shards is divided: into equal parts, by the memory that
+/// ranks have left (shareStateByMemory()), or into equal parts in each of
+/// several shard groups, which hold replicas.
+enum class Sharding { Equal, Memory, Replicated };
 
-/// "equal", "memory".
+/// "equal", "memory", "replicated".
 const char *toString(Sharding sharding);
+
+/// Those that a word allows: the one of this name, or all for "auto"; none for
+/// any other word.
+std::vector<Sharding> readShardings(const std::string &word);
 
 /// What to choose from.
 struct PlanChoices {
   int64_t globalBatch = 0;
   /// Increasing.
   std::vector<int> stages = {0, 1, 2, 3};
-  std::vector<Sharding> shardings = {Sharding::Equal, Sharding::Memory};
+  std::vector<Sharding> shardings = readShardings("auto");
   /// Let devices be left out where that is faster, or else nothing fits.
   bool leaveOut = true;
   /// Let types recompute whatever they have a profile for; else what they are
@@ -59,6 +66,8 @@ struct PlanCandidate {
   /// of what the stage shards, relative to the others'.
   std::vector<int> ranks;
   std::vector<double> state;
+  /// The shard groups that hold it.
+  int64_t replicas = 1;
   /// The problem of these ranks, but with all devices of the cluster counted;
   /// `allocation` drops the others.
   BatchProblem problem;
@@ -85,7 +94,8 @@ struct Untried {
 };
 
 struct PlanSearchResult {
-  /// By stage, then by sharding.
+  /// By stage, then by sharding. Replicas are left out where there are none,
+  /// unless nothing else was asked for.
   std::vector<PlanOutcome> outcomes;
   Untried untried;
 
@@ -100,7 +110,8 @@ PlanSearchResult searchPlans(const ClusterView &cluster,
                              const PlanChoices &choices);
 
 /// Poses the problem of a job of all ranks of `cluster`, and sets `state` to
-/// their shares. Fails, with `error` set, as makeBatchProblem() and
+/// their shares. Of replicas, there are as many as the policy `exact` is
+/// fastest with. Fails, with `error` set, as makeBatchProblem() and
 /// shareStateByMemory() do.
 std::optional<BatchProblem> poseProblem(const ClusterView &cluster,
                                         const ModelFacts &model, int stage,

@@ -20,6 +20,10 @@
 //   stage 3  gathers beside the forward pass of each step; gathers and
 //            reductions beside the backward pass
 //
+// Where shard groups hold replicas of the state, these are collectives of the
+// groups, and sums of shards across them are beside the backward pass of the
+// last step (ReplicaCost.h).
+//
 // What is beside computation takes the overhead of its bytes away from it. The
 // first gather and the last reduction are beside nothing. Of the update,
 // ranks gather a bucket while they compute the next one. The small exchanges of
@@ -91,13 +95,12 @@ std::optional<BatchProblem> listDeviceTypes(const ClusterView &cluster,
                                             std::string &error);
 
 /// Makes the problem of `globalBatch` samples in `stage`. `state` is each
-/// rank's share of what the stage shards; they are summed to one. Fails, with
-/// `error` set, where a type in use has no profile for the stage.
-std::optional<BatchProblem> makeBatchProblem(const ClusterView &cluster,
-                                             const ModelFacts &model, int stage,
-                                             int64_t globalBatch,
-                                             const std::vector<double> &state,
-                                             std::string &error);
+/// rank's share of what the stage shards; those of a replica are summed to one.
+/// Fails, with `error` set, where a type in use has no profile for the stage.
+std::optional<BatchProblem>
+makeBatchProblem(const ClusterView &cluster, const ModelFacts &model, int stage,
+                 int64_t globalBatch, const std::vector<double> &state,
+                 std::string &error, int64_t replicas = 1);
 
 /// Seconds of collectives of all ranks of a job: for each, and for an element.
 /// All zero if there is one rank.
@@ -107,6 +110,10 @@ struct TrafficRates {
   double parameterBytes = 4;
   /// What computation beside it is slowed down by, per element.
   double gatherOverhead = 0, reduceOverhead = 0;
+  /// The shard groups that gathers and reductions are inside of, and what it
+  /// takes to add up shards across them.
+  int64_t replicas = 1;
+  double sumLatency = 0, sum = 0, sumOverhead = 0;
   /// Exchanges of an iteration: whether to stop, how many targets there are,
   /// the loss, and the norm.
   double exchanges = 0;
@@ -122,9 +129,11 @@ WireFormat getExactWire(const ClusterView &cluster);
 WireFormat getExactWire(const ClusterView &cluster,
                         const std::vector<int> &ranks);
 
-/// The rates if ranks hold the shares `state` of every bucket.
+/// The rates if ranks hold the shares `state` of every bucket, in each shard
+/// group.
 TrafficRates getTrafficRates(const ClusterView &cluster,
-                             const std::vector<double> &state);
+                             const std::vector<double> &state,
+                             int64_t replicas = 1);
 
 /// Sets what ranks communicate, the slowest taking `update` for its update. No
 /// time of `problem` falls with a rate, nor with `update`.
@@ -132,9 +141,9 @@ void setSync(const ModelFacts &model, const TrafficRates &rates, double update,
              BatchProblem &problem);
 
 /// Bytes that the collectives of an iteration of so many steps carry, of
-/// parameters and gradients.
+/// parameters and gradients; those of a shard group, and across these.
 double getCollectiveBytes(const ClusterView &cluster, const ModelFacts &model,
-                          int stage, int64_t steps);
+                          int stage, int64_t steps, int64_t replicas = 1);
 
 /// Memory of a rank next to its activations, if it holds `share` of what the
 /// stage shards. Of a profile that says nothing of memory, it is the least that

@@ -63,6 +63,10 @@ def ZeroMaterialize : Pass<"zero-materialize", "::mlir::ModuleOp"> {
              @train reduce_scatters. Where device types recompute differently,
              a backward pass gathers all parameters of its unit
 
+    Where there are replicas, @train_last of all stages adds up a bucket's shards
+    of gradients across shard groups, by an all_reduce, when it has reduced the
+    bucket for the last time.
+
     In a pipeline stage, @backward is what is called @train here. Buckets that
     several groups hold, or several chunks of the group use, are reduced in
     @update, before the norm.

@@ -1,0 +1,148 @@
+//===- ReplicaCost.cpp - Collectives inside and across shard groups -------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Poplar/Planner/Cluster/ReplicaCost.h"
+#include <algorithm>
+#include <map>
+#include <set>
+
+using namespace poplar;
+
+using Collective = SimulationProblem::Collective;
+
+/// All that a CollectiveCost of ranks depends on.
+static std::vector<double> getKey(const ClusterView &cluster,
+                                  const std::vector<ClusterRank> &ranks) {
+  std::vector<double> key;
+  std::vector<int> nodes;
+  for (const ClusterRank &rank : ranks) {
+    if (nodes.empty() || nodes.back() != rank.node)
+      nodes.push_back(rank.node);
+    key.push_back(double(nodes.size()));
+    key.push_back(rank.type);
+  }
+  for (int from : nodes)
+    for (int to : nodes)
+      if (std::optional<LinkSpeed> link = cluster.findLink(from, to))
+        key.insert(key.end(), {link->latency, link->bandwidth, link->overhead});
+  return key;
+}
+
+ReplicaCost::ReplicaCost(const ClusterView &cluster,
+                         const std::vector<ClusterRank> &ranks,
+                         int64_t replicas)
+    : replicas(replicas) {
+  size_t size = ranks.size() / static_cast<size_t>(replicas);
+  std::set<std::vector<double>> known;
+  for (size_t first = 0; first < ranks.size(); first += size) {
+    std::vector<ClusterRank> members(ranks.begin() + first,
+                                     ranks.begin() + first + size);
+    if (known.insert(getKey(cluster, members)).second)
+      groups.emplace_back(cluster, members);
+  }
+  std::map<int, std::set<size_t>> placesOn; // by node
+  for (size_t rank = 0; rank < ranks.size(); ++rank)
+    placesOn[ranks[rank].node].insert(rank % size);
+  // Places whose ranks are on the same devices of the same nodes are alike.
+  std::set<std::vector<std::pair<int, int>>> seen;
+  for (size_t place = 0; place < size; ++place) {
+    std::vector<ClusterRank> members;
+    std::vector<std::pair<int, int>> devices;
+    size_t sharers = 1;
+    for (size_t rank = place; rank < ranks.size(); rank += size) {
+      members.push_back(ranks[rank]);
+      devices.emplace_back(ranks[rank].node, ranks[rank].type);
+      sharers = std::max(sharers, placesOn[ranks[rank].node].size());
+    }
+    if (seen.insert(std::move(devices)).second)
+      peers.push_back(
+          {CollectiveCost(cluster, members), place, double(sharers)});
+  }
+}
+
+/// What takes until both are done.
+static void join(Collective &all, const Collective &other) {
+  all.latency = std::max(all.latency, other.latency);
+  all.overhead = std::max(all.overhead, other.overhead);
+  for (size_t i = 0; i < all.uses.size(); ++i)
+    all.uses[i].seconds = std::max(all.uses[i].seconds, other.uses[i].seconds);
+}
+
+Collective ReplicaCost::allGather(std::string name,
+                                  const std::vector<int64_t> &bounds,
+                                  double elementBytes) const {
+  Collective all = groups.front().allGather(name, bounds, elementBytes);
+  for (size_t i = 1; i < groups.size(); ++i)
+    join(all, groups[i].allGather("", bounds, elementBytes));
+  return all;
+}
+
+Collective ReplicaCost::reduceScatter(std::string name,
+                                      const std::vector<int64_t> &bounds,
+                                      double elementBytes) const {
+  Collective all = groups.front().reduceScatter(name, bounds, elementBytes);
+  for (size_t i = 1; i < groups.size(); ++i)
+    join(all, groups[i].reduceScatter("", bounds, elementBytes));
+  return all;
+}
+
+Collective ReplicaCost::sumShards(std::string name,
+                                  const std::vector<int64_t> &bounds,
+                                  double elementBytes, bool reduces) const {
+  std::optional<Collective> all;
+  for (const Peers &at : peers) {
+    int64_t own = bounds[at.place + 1] - bounds[at.place];
+    std::vector<int64_t> parts;
+    for (int64_t i = 0; i <= replicas; ++i)
+      parts.push_back(own * i / replicas);
+    Collective sum = reduces ? at.cost.reduceScatter(name, parts, elementBytes)
+                             : at.cost.allGather(name, parts, elementBytes);
+    for (Collective::Use &use : sum.uses)
+      if (use.port == CollectiveCost::NodeOut ||
+          use.port == CollectiveCost::NodeIn)
+        use.seconds *= at.sharers;
+    if (all)
+      join(*all, sum);
+    else
+      all = std::move(sum);
+  }
+  return *all;
+}
+
+Collective ReplicaCost::reduceShards(std::string name,
+                                     const std::vector<int64_t> &bounds,
+                                     double elementBytes) const {
+  return sumShards(std::move(name), bounds, elementBytes, true);
+}
+
+Collective ReplicaCost::gatherShards(std::string name,
+                                     const std::vector<int64_t> &bounds,
+                                     double elementBytes) const {
+  return sumShards(std::move(name), bounds, elementBytes, false);
+}
+
+std::vector<int64_t> ReplicaCost::list(const std::vector<ClusterRank> &ranks) {
+  size_t count = ranks.size();
+  // Whether the ranks [first, end) are in one node, or all of several.
+  auto isGroup = [&](size_t first, size_t end) {
+    if (ranks[first].node == ranks[end - 1].node)
+      return true;
+    return (first == 0 || ranks[first - 1].node != ranks[first].node) &&
+           (end == count || ranks[end - 1].node != ranks[end].node);
+  };
+  std::vector<int64_t> found;
+  for (size_t replicas = 2; 2 * replicas <= count; ++replicas) {
+    size_t size = count / replicas;
+    bool isGrouped = count % replicas == 0;
+    for (size_t first = 0; isGrouped && first < count; first += size)
+      isGrouped = isGroup(first, first + size);
+    if (isGrouped)
+      found.push_back(static_cast<int64_t>(replicas));
+  }
+  return found;
+}
