@@ -13,7 +13,7 @@ all types and those of each type alone are searched alike: all kinds, all recomp
   140b    Llama 140B on 128 + 640 accelerators of two types, as HETHUB
   columns the same rows beside plans that no program can hold (--hypothetical)
   pairs   Llama 2 70B on six pairs of accelerator types
-  links   Llama 2 7B across link speeds, from programs: with pipelines and without
+  links   Llama 2 7B across link speeds: with pipelines and without
   builds  processor time and simulated throughput of this build and of --old, in
           turns: on the clusters of 140b and pairs, and on --random others
 
@@ -252,7 +252,9 @@ def show_links(directory):
         cluster = make_cluster(
             directory, "a100-80", 300, "v100-32", 150, nodes=2, each=8, link=link
         )
-        cpu, result = drawers.plan(POPLAR, model, cluster, batch)
+        cpu, result = drawers.plan(
+            POPLAR, model, cluster, batch, "--hypothetical=devices"
+        )
         cells = [f"{link:g}"]
         for kind in result["kinds"]:
             seconds = kind.get("simulated_seconds")

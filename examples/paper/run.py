@@ -42,9 +42,11 @@ POLICIES = {
     "exact": "exact",
 }
 STAGES = ("0", "1", "2", "3")
-# What DeepSpeed's autotuner may choose beside the micro-batch, the accumulation
-# steps and the stage. Whale and the types alone may choose it here, too.
-RECOMPUTE = ("keep", "recompute-attention", "recompute-unit")
+# What all devices recompute, which DeepSpeed's autotuner may choose beside the
+# micro-batch, the accumulation steps and the stage. Here every baseline may, and
+# may choose it for each type, which is more than the published systems can.
+FIXED = ("keep", "recompute-attention", "recompute-unit")
+RECOMPUTE = (*FIXED, "the best for each type")
 # Poplar's own searches choose what each type recomputes.
 SEARCHES = ("exact", "auto")
 
@@ -83,6 +85,9 @@ class Setting:
                 types[name]["flops"] = dict(known["flops"])
                 types[name]["flops"][used] *= factor
                 types[name]["bandwidth"] = known["bandwidth"] * factor
+                # What the board's limit allows grows alike.
+                if "power" in known:
+                    types[name]["power"] = known["power"] * factor
             if not self.counts[role]:
                 continue
             nodes.append({"name": role, "devices": {name: self.counts[role]}})
@@ -179,7 +184,8 @@ class Runner:
             return self.seconds(setting, policy, "auto"), ""
         found = []
         for recompute in RECOMPUTE:
-            seconds = self.seconds(setting, policy, "auto", "--recompute", recompute)
+            options = ["--recompute", recompute] if recompute in FIXED else []
+            seconds = self.seconds(setting, policy, "auto", *options)
             if seconds:
                 found.append((seconds, recompute))
         return min(found, default=(None, ""))
