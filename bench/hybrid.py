@@ -6,10 +6,12 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""Tables of docs/hybrid-results.md, all simulated from estimates, of plans that need not
-be buildable (--hypothetical).
+"""Tables of docs/hybrid-results.md, all simulated from estimates. Plans have only stages
+that programs can have; device types need no runtime (--hypothetical=devices). The plan of
+all types and those of each type alone are searched alike: all kinds, all recomputation.
 
   140b    Llama 140B on 128 + 640 accelerators of two types, as HETHUB
+  columns the same rows beside plans that no program can hold (--hypothetical)
   pairs   Llama 2 70B on six pairs of accelerator types
   links   Llama 2 7B across link speeds: with pipelines and without
   builds  processor time and simulated throughput of this build and of --old, in
@@ -28,6 +30,7 @@ import statistics
 import subprocess
 import tempfile
 
+import drawers
 from commands import ROOT, run
 
 POPLAR = os.environ.get("POPLAR", os.path.join(ROOT, "build/release/bin/poplar"))
@@ -59,34 +62,15 @@ def import_model(directory, name, poplar=POPLAR):
     return path
 
 
-def plan(model, cluster, batch, *options):
-    """The plan as JSON, with the processor time it took."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
-    text = run(
-        POPLAR, "plan", "--model", model, "--cluster", cluster,
-        "--global-batch", str(batch), "--policy", "hybrid", "--hypothetical", "--json",
-        "-", *options,
-    ).stdout  # fmt: skip
-    result = json.loads(text)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
-    result["cpu_seconds"] = after - before
-    return result
-
-
-def get_columns(result):
-    """Whatever is planned by itself has a schedule, chunks and groups."""
-    return result.get("columns", [result])
-
-
 def describe(result):
     """The shape of a plan in a few words."""
-    return "; ".join(map(describe_column, get_columns(result)))
-
-
-def describe_column(column):
+    if "groups" not in result:
+        return f"ZeRO stage {result['stage']}, {result['steps']} steps"
+    if "schedule" not in result:
+        return f"{result['policy']}, {len(result['groups'])} stages"
     lanes = []
-    for index in range(len(column["groups"][0]["lanes"])):
-        stages = [group["lanes"][index] for group in column["groups"]]
+    for index in range(len(result["groups"][0]["lanes"])):
+        stages = [group["lanes"][index] for group in result["groups"]]
         counts = {}
         for stage in stages:
             kind = f"{stage['device_type']}/{stage['tensor_degree']}"
@@ -96,8 +80,32 @@ def describe_column(column):
             f"{stages[0]['pipelines']} x ({kinds}), "
             f"{stages[0]['micro_batches']} x {stages[0]['micro_batch']}"
         )
-    chunks = f" of {column['chunks']} chunks" if column["chunks"] > 1 else ""
-    return f"{column['schedule']}{chunks}: " + ", ".join(lanes)
+    chunks = f" of {result['chunks']} chunks" if result["chunks"] > 1 else ""
+    return f"{result['schedule']}{chunks}: " + ", ".join(lanes)
+
+
+def get_rate(report, batch):
+    """Samples a second, simulated, of the kind that is chosen; 0 where nothing fits."""
+    if not report:
+        return 0
+    return batch / min(kind.get("simulated_seconds", math.inf) for kind in report["kinds"])
+
+
+def take_type(directory, cluster, name):
+    """The part of a cluster that has one device type."""
+    with open(cluster) as file:
+        part = json.load(file)
+    part["nodes"] = [node for node in part["nodes"] if name in node["devices"]]
+    part["device_types"] = {name: part["device_types"][name]}
+    kept = set()
+    for node in part["nodes"]:
+        numbers = range(node["count"]) if "count" in node else [""]
+        kept |= {f"{node['name']}{number}" for number in numbers}
+    part["links"] = [
+        link for link in part["links"]
+        if not isinstance(link.get("inside"), list) or set(link["inside"]) <= kept
+    ]  # fmt: skip
+    return write_json(os.path.join(directory, "part.json"), part)
 
 
 CAUSES = [
@@ -109,44 +117,89 @@ CAUSES = [
 ]
 
 
+# Where types alone are faster by ZeRO alone or over distant devices.
+OTHER_KINDS = "other kinds of plans alone"
+
+
 def print_head(*first):
     names = [*first, "the others bring, of what they do alone", "samples/s",
              "best type alone", "the others bring", "U", "of U",
-             "no plan reaches, of U", "plan", *CAUSES, "CPU s"]  # fmt: skip
+             "no pipelines reach, of U", "plan", *CAUSES, OTHER_KINDS,
+             "CPU s"]  # fmt: skip
     print("| " + " | ".join(names) + " |")
     print("|" + "---|" * len(names), flush=True)
 
 
-def print_row(problem, *first):
+def print_row(directory, problem, *first):
     """Of a model, a cluster and a batch."""
-    result = plan(*problem)
-    bound = result["sum_of_types_samples_per_second"]
-    most = result["global_batch"] / result["lower_bound_of_kinds_seconds"]
-    alone = sorted(result["alone_samples_per_second"].values())
-    brought = result["samples_per_second"] - alone[-1]
+    model, cluster, batch = problem
+    cpu, result = drawers.plan(POPLAR, *problem, "--hypothetical=devices")
+    rate = get_rate(result, batch)
+    alone = []
+    with open(cluster) as file:
+        names = list(json.load(file)["device_types"])
+    for name in names:
+        part = take_type(directory, cluster, name)
+        _, report = drawers.plan(POPLAR, model, part, batch, "--hypothetical=devices")
+        alone.append(get_rate(report, batch))
+    alone.sort()
+    bound = sum(alone)
+    brought = rate - alone[-1]
+    share = "-"
+    gaps = ["-"] * (len(CAUSES) + 1)
+    if "gap_samples_per_second" in result:
+        share = f"{100 * batch / result['lower_bound_of_kinds_seconds'] / bound:.2f} %"
+        lost = [result["gap_samples_per_second"][cause] for cause in CAUSES]
+        lost.append(bound - result["sum_of_types_samples_per_second"])
+        gaps = [f"{100 * gap / bound:.2f}" for gap in lost]
     cells = [
         *first,
-        f"{100 * brought / sum(alone[:-1]):.0f} %",
-        f"{result['samples_per_second']:.2f}",
+        f"{100 * brought / sum(alone[:-1]):.0f} %" if alone[-2] else "alone: nothing fits",
+        f"{rate:.2f}",
         f"{alone[-1]:.2f}",
         f"{brought:.2f}",
         f"{bound:.2f}",
-        f"{100 * result['samples_per_second'] / bound:.2f} %",
-        f"{100 * most / bound:.2f} %",
+        f"{100 * rate / bound:.2f} %",
+        share,
         describe(result),
-        *(f"{100 * result['gap_samples_per_second'][c] / bound:.2f}" for c in CAUSES),
-        f"{result['cpu_seconds']:.1f}",
+        *gaps,
+        f"{cpu:.1f}",
     ]
     print("| " + " | ".join(cells) + " |", flush=True)
+
+
+def list_140b():
+    """A type beside the A800, its cluster and a batch each."""
+    for other in ("mi250x", "mi300x"):
+        for batch in (512, 1536, 3072, 6144):
+            yield other, f"{ROOT}/examples/clusters/{other}-and-a800.json", batch
 
 
 def show_140b(directory):
     model = import_model(directory, "llama-140b")
     print_head("with", "samples an iteration")
-    for other in ("mi250x", "mi300x"):
-        cluster = f"{ROOT}/examples/clusters/{other}-and-a800.json"
-        for batch in (512, 1536, 3072, 6144):
-            print_row((model, cluster, batch), other, str(batch))
+    for other, cluster, batch in list_140b():
+        print_row(directory, (model, cluster, batch), other, str(batch))
+
+
+def show_columns(directory):
+    model = import_model(directory, "llama-140b")
+    print("| with | samples an iteration | samples/s | of pipelines that no program can "
+          "hold | bound of those |")  # fmt: skip
+    print("|" + "---|" * 5, flush=True)
+    for other, cluster, batch in list_140b():
+        held, free = (
+            drawers.plan(POPLAR, model, cluster, batch, "--policy", "hybrid", option)[1]
+            for option in ("--hypothetical=devices", "--hypothetical")
+        )
+        cells = [
+            other,
+            str(batch),
+            f"{held['samples_per_second']:.2f}",
+            f"{free['samples_per_second']:.2f}",
+            f"{batch / free['lower_bound_of_kinds_seconds']:.2f}",
+        ]
+        print("| " + " | ".join(cells) + " |", flush=True)
 
 
 def make_cluster(
@@ -187,41 +240,34 @@ def show_pairs(directory):
         cluster = make_cluster(
             directory, fast, fast_link, slow, slow_link, nodes=8, each=8, link=50
         )
-        print_row((model, cluster, 1024), f"64 {fast} + 64 {slow}")
+        print_row(directory, (model, cluster, 1024), f"64 {fast} + 64 {slow}")
 
 
 def show_links(directory):
     model = import_model(directory, "llama-2-7b")
     batch = 256
-    print("| GB/s | ZeRO alone | closed form s | simulated s | hybrid | closed form "
-          "s | simulated s | choice |")  # fmt: skip
-    print("|" + "---|" * 8, flush=True)
+    print("| GB/s | ZeRO alone s | pipelines s | distant devices s | plan | CPU s |")
+    print("|" + "---|" * 6, flush=True)
     for link in (0.3, 1, 3, 10, 30, 100, 300):
         cluster = make_cluster(
             directory, "a100-80", 300, "v100-32", 150, nodes=2, each=8, link=link
         )
-        hybrid = plan(model, cluster, batch)
-        pure = hybrid["without_pipelines"]
-        cells = [
-            f"{link:g}",
-            f"stage {pure['zero_stage']}",
-            f"{pure['predicted_seconds']:.3f}",
-            f"{pure['simulated_seconds']:.3f}",
-            describe(hybrid),
-            f"{hybrid['predicted_seconds']:.3f}",
-            f"{hybrid['simulated_from_costs_seconds']:.3f}",
-            hybrid["choice"],
-        ]
+        cpu, result = drawers.plan(
+            POPLAR, model, cluster, batch, "--hypothetical=devices"
+        )
+        cells = [f"{link:g}"]
+        for kind in result["kinds"]:
+            seconds = kind.get("simulated_seconds")
+            cells.append(f"{seconds:.3f}" if seconds else "no faster one")
+        cells += [describe(result), f"{cpu:.1f}"]
         print("| " + " | ".join(cells) + " |", flush=True)
 
 
 def draw_cases(directory, count):
     """A name, a model, a cluster and a batch each: the same whenever asked for."""
     cases = []
-    for other in ("mi250x", "mi300x"):
-        cluster = f"{ROOT}/examples/clusters/{other}-and-a800.json"
-        for batch in (512, 1536, 3072, 6144):
-            cases.append((f"140b, {other}, {batch}", "llama-140b", cluster, batch))
+    for other, cluster, batch in list_140b():
+        cases.append((f"140b, {other}, {batch}", "llama-140b", cluster, batch))
     for number in range(len(PAIRS) + count):
         dice = random.Random(number)
         pair = PAIRS[number % len(PAIRS)]
@@ -306,7 +352,12 @@ def show_builds(directory, arguments):
 
 
 def main():
-    tables = {"140b": show_140b, "pairs": show_pairs, "links": show_links}
+    tables = {
+        "140b": show_140b,
+        "columns": show_columns,
+        "pairs": show_pairs,
+        "links": show_links,
+    }
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -42,6 +42,13 @@ POLICIES = {
     "exact": "exact",
 }
 STAGES = ("0", "1", "2", "3")
+# What all devices recompute, which DeepSpeed's autotuner may choose beside the
+# micro-batch, the accumulation steps and the stage. Here every baseline may, and
+# may choose it for each type, which is more than the published systems can.
+FIXED = ("keep", "recompute-attention", "recompute-unit")
+RECOMPUTE = (*FIXED, "the best for each type")
+# Poplar's own searches choose what each type recomputes.
+SEARCHES = ("exact", "auto")
 
 
 class Setting:
@@ -78,6 +85,9 @@ class Setting:
                 types[name]["flops"] = dict(known["flops"])
                 types[name]["flops"][used] *= factor
                 types[name]["bandwidth"] = known["bandwidth"] * factor
+                # What the board's limit allows grows alike.
+                if "power" in known:
+                    types[name]["power"] = known["power"] * factor
             if not self.counts[role]:
                 continue
             nodes.append({"name": role, "devices": {name: self.counts[role]}})
@@ -131,16 +141,20 @@ class Runner:
             self.run("import", config, "--seq-len", str(seq_len), "-o", path)
         return path
 
-    def seconds(self, setting, policy, stage):
-        """Simulated seconds of an iteration, None if nothing fits."""
+    def seconds(self, setting, policy, stage, *tuned):
+        """Simulated seconds of an iteration, None if nothing fits. `tuned`
+        are more options."""
         cluster = json.dumps(setting.describe(), indent=1)
         names = ASSUMED["clusters"][setting.cluster]
         options = ["--global-batch", setting.batch]
         if policy == "joint":
             options += ["--zero", "auto", "--state", "auto"]
+        elif policy in SEARCHES and stage == "auto":
+            options += ["--policy", policy]
         else:
             options += ["--zero", stage, "--leave-out", "none"]
             options += ["--policy", POLICIES[policy].format(**names)]
+        options += tuned
         key = hashlib.sha256(
             "\n".join([cluster, setting.model, str(setting.seq_len), *options]).encode()
         ).hexdigest()[:16]
@@ -163,6 +177,18 @@ class Runner:
                 json.dump(self.results, file, indent=0)
             os.replace(self.results_path + ".tmp", self.results_path)
         return self.results[key]
+
+    def tune(self, setting, policy):
+        """The least seconds over stages and recomputation, and what is recomputed."""
+        if policy in SEARCHES:
+            return self.seconds(setting, policy, "auto"), ""
+        found = []
+        for recompute in RECOMPUTE:
+            options = ["--recompute", recompute] if recompute in FIXED else []
+            seconds = self.seconds(setting, policy, "auto", *options)
+            if seconds:
+                found.append((seconds, recompute))
+        return min(found, default=(None, ""))
 
     def row(self, setting, stage):
         """Seconds by policy in one stage. A job of one type of device is what
@@ -207,6 +233,45 @@ def compare(runner, setting, stages=STAGES):
     return rows
 
 
+def compare_tuned(runner):
+    """Every system at its best: a row for each cluster, model and published speed
+    of the weak type."""
+    systems = [*BASELINES, *SEARCHES]
+    lines = [
+        "# Every system at its best, simulated",
+        "",
+        "| cluster | model | speeds | " + " | ".join(systems) + " | auto / DeepSpeed "
+        "| auto / Whale | auto / best of the four | DeepSpeed recomputes |",
+        "|" + " --- |" * (len(systems) + 7),
+    ]
+    main, *others = [ASSUMED["models"]["main"], *ASSUMED["models"]["generality"]]
+    settings = [(it, main, "estimated", Setting(it)) for it in ASSUMED["clusters"]]
+    for entry in ASSUMED["published"]["measurements"]:
+        setting, _, measured = set_speeds(runner, entry)
+        what = f"{measured:.2f} x, as published"
+        settings.append((entry["cluster"], main, what, setting))
+    settings += [
+        (cluster, model, "estimated", Setting(cluster, model=model))
+        for model in others
+        for cluster in ASSUMED["clusters"]
+    ]
+    for cluster, model, speeds, setting in settings:
+        print("tuning", cluster, model, speeds, flush=True)
+        best = {name: runner.tune(setting, name) for name in systems}
+        seconds = {name: found[0] for name, found in best.items()}
+        strongest = min(seconds[name] for name in BASELINES if seconds[name])
+        cells = [cluster, model, speeds]
+        cells += [show(ratio(seconds[name], seconds["DeepSpeed"])) for name in systems]
+        cells += [
+            show(ratio(seconds["auto"], other))
+            for other in (seconds["DeepSpeed"], seconds["Whale"], strongest)
+        ]
+        cells.append(best["DeepSpeed"][1])
+        lines.append("| " + " | ".join(cells) + " |")
+        print(lines[-1], flush=True)
+    return lines + [""]
+
+
 def format_rows(title, rows):
     columns = list(POLICIES) + ["joint", "Poplar / best baseline"]
     lines = [f"### {title}", "", "| stage | " + " | ".join(columns) + " |"]
@@ -247,6 +312,16 @@ def sensitivity(runner, cluster):
     return lines + [""]
 
 
+def set_speeds(runner, entry):
+    """The main experiment with the weak type as fast, next to the strong one, as was
+    measured; and how many times as fast the strong one is, estimated and measured."""
+    setting = Setting(entry["cluster"])
+    alone = runner.row(setting, "0")
+    estimated = alone["weak"] / alone["strong"]
+    measured = entry["strong"] / entry["weak"]
+    return Setting(entry["cluster"], weak=estimated / measured), estimated, measured
+
+
 def published(runner):
     """The main experiment once more for every published comparison of the two
     types of a cluster: the weak type is as fast, next to the strong one, as
@@ -268,10 +343,8 @@ def published(runner):
         print("simulating cluster", cluster, "as measured by", entry["source"], flush=True)
         kinds = ASSUMED["clusters"][cluster]
         rated = [DEVICES[kinds[role]]["flops"]["f32"] for role in ("strong", "weak")]
-        alone = runner.row(Setting(cluster), "0")
-        estimated = alone["weak"] / alone["strong"]
-        measured = entry["strong"] / entry["weak"]
-        rows = compare(runner, Setting(cluster, weak=estimated / measured))
+        setting, estimated, measured = set_speeds(runner, entry)
+        rows = compare(runner, setting)
         for row in rows:
             cells = [cluster, entry["what"], show(rated[0] / rated[1])]
             cells += [show(estimated), show(measured), row["stage"]]
@@ -293,8 +366,16 @@ def main():
     parser.add_argument("--poplar", default=ROOT + "/build/release/bin/poplar")
     parser.add_argument("--out", default=ROOT + "/build/paper")
     parser.add_argument("--quick", action="store_true", help="the main table only")
+    parser.add_argument(
+        "--tuned", action="store_true",
+        help="every system at its best stage and recomputation, only; writes OUT/tuned.md",
+    )  # fmt: skip
     arguments = parser.parse_args()
     runner = Runner(arguments.poplar, arguments.out)
+    if arguments.tuned:
+        with open(arguments.out + "/tuned.md", "w") as file:
+            file.write("\n".join(compare_tuned(runner)))
+        return
 
     lines = [
         "# The paper's evaluation, simulated",

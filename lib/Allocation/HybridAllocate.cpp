@@ -32,12 +32,12 @@ static constexpr double marginOverColumns = 1.05;
 
 HybridFilter poplar::getFilter(const HybridRequest &request) {
   return [request](HybridProblem &problem) {
-    problem.sharesAlike = !request.hypothetical;
+    problem.sharesAlike = !request.sharesFreely;
     for (HybridProblem::DeviceType &type : problem.types)
       llvm::erase_if(type.modes, [&](const HybridProblem::Mode &mode) {
         return (request.mostTensorDegree > 0 &&
                 mode.tensorDegree > request.mostTensorDegree) ||
-               (!request.hypothetical && mode.tensorDegree > type.mostSharers);
+               (!request.sharesFreely && mode.tensorDegree > type.mostSharers);
       });
     if (request.stage != "auto")
       problem.zeroStages = {std::stoi(request.stage)};

@@ -71,6 +71,7 @@ bool poplar::simulateBaselines(Compilation &compilation,
   StagedRequest request;
   request.globalBatch = plan.globalBatch;
   request.hypothetical = !explainUnbuildable(*copy).empty();
+  request.sharesFreely = request.hypothetical;
   written.erase();
 
   ClusterView cluster = cluster::buildClusterView(*copy);

@@ -160,6 +160,7 @@ std::optional<Timeline> poplar::playHypothetical(Compilation &compilation) {
   HybridRequest request;
   request.globalBatch = plan.globalBatch;
   request.hypothetical = true;
+  request.sharesFreely = true;
   request.recordsTimeline = true;
   ClusterView cluster = cluster::buildClusterView(*copy);
   HybridResult found;

@@ -109,7 +109,7 @@ static bool planPipeline(Compilation &compilation, PlanArguments &args) {
       }))
     return false;
   std::string reason = explainUnbuildable(module);
-  if (!reason.empty() && !args.hypothetical) {
+  if (!reason.empty() && !args.plansAllStages()) {
     compilation.error =
         "--pipeline: " + reason + "; --hypothetical plans it all the same";
     return false;
@@ -257,7 +257,7 @@ static bool planCluster(Compilation &compilation, PlanArguments &args) {
   if (!args.pipeline.stages.empty())
     return planPipeline(compilation, args);
   Buildability buildability;
-  if (!args.hypothetical)
+  if (!args.plansAllDevices())
     buildability.leftOut = dropUnbuildable(module, compilation.error);
   if (!compilation.error.empty())
     return false;
@@ -268,11 +268,12 @@ static bool planCluster(Compilation &compilation, PlanArguments &args) {
     request.stage = args.allocation.stage;
     request.mostTensorDegree = args.tensorDegree;
     request.mostChunks = args.chunks;
-    request.hypothetical = args.hypothetical;
+    request.hypothetical = args.plansAllDevices();
+    request.sharesFreely = args.plansAllStages();
     request.allowsLossy = args.allocation.allowLossy;
     request.leftOut = std::move(buildability.leftOut);
     request.addsPlan = !args.output.empty();
-    request.plansColumns = request.hypothetical && !request.addsPlan;
+    request.plansColumns = args.plansAllStages() && !request.addsPlan;
     request.recordsTimeline = !args.trace.empty();
     if (args.isAuto())
       return printBest(compilation, std::move(request), args);

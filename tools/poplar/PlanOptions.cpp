@@ -32,7 +32,7 @@ static std::string checkPipeline(const PlanArguments &args) {
     return "--pipeline says which devices there are, and shards equally; leave "
            "out --state, --leave-out and --type-recompute (--recompute sets "
            "what all types recompute)";
-  if (args.allocation.allowLossy && args.hypothetical)
+  if (args.allocation.allowLossy && args.plansAllDevices())
     return "--allow-lossy with --pipeline compares programs, of which a "
            "hypothetical plan has none; leave out one of both";
   return "";
@@ -277,11 +277,13 @@ void poplar::addPlanOptions(CLI::App *command, PlanArguments &args) {
       ->type_name("JSON")
       ->needs(cluster);
   command
-      ->add_flag("--hypothetical", args.hypothetical,
-                 "Also plan what poplar build cannot build yet: devices "
-                 "without a runtime; devices that share units in f16, in "
-                 "different precisions, or in unlike numbers; pipelines that "
-                 "are cut at different units")
+      ->add_flag("--hypothetical{all}", args.hypothetical,
+                 "Also plan what poplar build cannot build yet: with "
+                 "--hypothetical=devices, devices without a runtime, as if "
+                 "they had one; without a value also devices that share units "
+                 "in f16, in different precisions, or in unlike numbers, and "
+                 "pipelines that are cut at different units")
+      ->check(CLI::IsMember({"devices", "all"}))
       ->needs(cluster);
   command
       ->add_flag("--explain", args.explain,

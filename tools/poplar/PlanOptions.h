@@ -23,8 +23,9 @@ struct PlanArguments {
   bool explain = false;
   /// --recompute is given.
   bool fixesRecompute = false;
-  /// Plan devices and stages that cannot be built, too.
-  bool hypothetical = false;
+  /// What is planned though it cannot be built: "devices", "all"; empty for
+  /// nothing.
+  std::string hypothetical;
   /// --policy or --batch is given.
   bool namesPolicy = false;
   /// A given option that only plans of ZeRO alone have.
@@ -43,6 +44,8 @@ struct PlanArguments {
   }
   /// The policy that plans by all others.
   bool isAuto() const { return allocation.policy == "auto"; }
+  bool plansAllDevices() const { return !hypothetical.empty(); }
+  bool plansAllStages() const { return hypothetical == "all"; }
   bool triesAllKinds() const { return isAuto() && zeroOption.empty(); }
 };
 

@@ -43,11 +43,8 @@ std::string poplar::explainUnbuildable(const std::string &name,
          " targets (docs/cluster-file.md)";
 }
 
-std::string poplar::explainUnbuildableStage(const DeviceType &type,
-                                            int tensorDegree) {
-  std::string reason = explainUnbuildable(type.name, type.target);
-  if (!reason.empty())
-    return reason;
+std::string poplar::explainUnsharable(const DeviceType &type,
+                                      int tensorDegree) {
   if (tensorDegree > POPLAR_MAX_SHARERS)
     return "devices of type '" + type.name + "' share units among " +
            std::to_string(tensorDegree) + "; at most " +
@@ -57,6 +54,12 @@ std::string poplar::explainUnbuildableStage(const DeviceType &type,
            "' keeps activations in f16: devices that share units keep them in "
            "f32 or bf16";
   return "";
+}
+
+std::string poplar::explainUnbuildableStage(const DeviceType &type,
+                                            int tensorDegree) {
+  std::string reason = explainUnbuildable(type.name, type.target);
+  return reason.empty() ? explainUnsharable(type, tensorDegree) : reason;
 }
 
 std::string poplar::explainUnlikeSharers(const DeviceType &type,

@@ -371,7 +371,7 @@ bool HybridProblemBuilder::addType(size_t kind) {
   type.format = getStorageFormat(from.precision);
   type.state = StateFormat::of(from.getWorkingFormat());
   while (type.mostSharers < model.mostTensorDegree &&
-         explainUnbuildableStage(from, type.mostSharers + 1).empty())
+         explainUnsharable(from, type.mostSharers + 1).empty())
     ++type.mostSharers;
   for (int node : places[kind].nodes)
     takeSlower(type.inside, cluster.findLink(node, node));

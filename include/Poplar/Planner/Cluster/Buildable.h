@@ -41,6 +41,10 @@ std::string format(const Buildability &buildability);
 std::string explainUnbuildable(const std::string &name,
                                const std::string &target);
 
+/// Why programs of `type`, if there were a runtime, cannot share units among
+/// `tensorDegree` devices; empty if they can.
+std::string explainUnsharable(const DeviceType &type, int tensorDegree);
+
 /// Why devices of `type` cannot compute a pipeline stage whose units
 /// `tensorDegree` devices share; empty if they can.
 std::string explainUnbuildableStage(const DeviceType &type, int tensorDegree);

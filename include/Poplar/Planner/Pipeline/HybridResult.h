@@ -25,9 +25,11 @@ struct HybridRequest {
   std::string stage = "auto";
   /// Limits on devices that share a unit and on chunks of a stage; 0 for none.
   int mostTensorDegree = 0, mostChunks = 0;
-  /// Plan stages that cannot be built, too. They are simulated by the costs of
-  /// units: there are no programs.
+  /// Plan for devices without a runtime, too. Plans are simulated by the costs
+  /// of units: there are no programs.
   bool hypothetical = false;
+  /// Share units as no program can yet, too; in hypothetical plans.
+  bool sharesFreely = false;
   /// Round gradients between nodes, too, if that is faster.
   bool allowsLossy = false;
   /// Plan columns (HybridColumns.h), too. No zero.plan can hold them.
