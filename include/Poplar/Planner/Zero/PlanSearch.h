@@ -14,11 +14,11 @@
 // It tries everything where that is little; else, for every stage and sharding,
 // what the types recompute is improved one type at a time, then the devices
 // (DeviceSelection.h). Shard groups that hold replicas have equal shares; all
-// numbers of them are tried (ReplicaCost::list()), with nodes in the order of the
-// cluster. `untried` says which of the
-// two it was. Shares of the state by memory are the best but for 0.05 % of the
-// time; devices of a type on nodes that are interchangeable hold as much, and
-// every device of a type has memory for the same micro-batch.
+// numbers of them are tried (ReplicaCost::list()), with nodes in the order of
+// the cluster. `untried` says which of the two it was. Shares of the state by
+// memory are the best but for 0.05 % of the time; devices of a type on nodes
+// that are interchangeable hold as much, and every device of a type has memory
+// for the same micro-batch.
 //
 //===----------------------------------------------------------------------===//
 
