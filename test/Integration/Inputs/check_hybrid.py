@@ -33,7 +33,8 @@ seconds = plan[kind]
 if plan["simulated_from"] == "programs":
     finalists = plan["finalists"]
     costs = [finalist["simulated_from_costs_seconds"] for finalist in finalists]
-    assert 1 <= len(costs) <= 8 and costs == sorted(costs), costs
+    # The eight best, and those of five parts of all plans.
+    assert 1 <= len(costs) <= 13 and costs == sorted(costs), costs
     best = min(finalists, key=lambda finalist: finalist["simulated_seconds"])
     assert best["simulated_seconds"] == seconds, finalists
     assert (best["schedule"], best["chunks"]) == (plan["schedule"], plan["chunks"])
