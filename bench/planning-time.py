@@ -51,12 +51,15 @@ CLUSTERS = {
     "100032": (dict.fromkeys(EIGHT, 1563), 8, 400000),
 }
 CASES = [
+    ("16", "auto"),
     ("16", "hybrid"),
     ("24", "hybrid"),
     ("24", "geo"),
     ("256", "exact"),
     ("256", "hybrid"),
+    ("256", "auto"),
     ("16384", "exact"),
+    ("16384", "auto"),
     ("100032", "exact"),
 ]
 

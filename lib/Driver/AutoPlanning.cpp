@@ -261,8 +261,12 @@ bool Candidates::run() {
     return false;
   Candidate &chosen = candidates[report.chosen];
   report.buildability = {request.leftOut, explainUnbuildable(*chosen.module)};
-  if (request.explains && !review())
+  bool isStaged = report.kinds[report.chosen].policy == "hybrid";
+  report.isInModule = !isStaged || hybrid.columns.size() == 1;
+  if ((request.explains || !report.isInModule) && !review())
     return false;
+  if (!report.isInModule)
+    report.buildability = hybrid.buildability;
   report.timeline = std::move(chosen.timeline);
   compilation.setModule(std::move(chosen.module));
   return true;

@@ -203,16 +203,21 @@ static bool printBest(Compilation &compilation, StagedRequest staged,
                : !planAuto(compilation, request, chosen))
     return false;
   mlir::ModuleOp module = compilation.getModule();
-  std::string text = formatPlan(*module.getOps<zero::PlanOp>().begin());
+  std::string text = chosen.isInModule
+                         ? formatPlan(*module.getOps<zero::PlanOp>().begin())
+                         : chosen.explanation;
   if (hasCosts)
     text += formatCosts(cluster, report);
-  else
+  else if (chosen.isInModule)
     text += formatLeftOut(args, module);
-  text += formatKinds(chosen) + format(chosen.buildability);
+  text += formatKinds(chosen);
+  // The explanation has it.
+  if (chosen.isInModule)
+    text += format(chosen.buildability);
   if (!args.zeroOption.empty())
     text += "only plans of ZeRO alone were tried: " + args.zeroOption +
             " is an option of theirs\n";
-  if (args.explain)
+  if (args.explain && chosen.isInModule)
     text += "\n" + chosen.explanation;
   std::string json;
   if (!args.json.empty())

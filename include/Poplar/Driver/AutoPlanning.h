@@ -54,10 +54,13 @@ struct AutoReport {
   /// The fastest of them.
   size_t chosen = 0;
   Buildability buildability;
+  /// The module has it. Else it is of columns (HybridColumns.h), of which the
+  /// explanation tells.
+  bool isInModule = true;
   /// An iteration of the chosen plan, if the request asks for it.
   Timeline timeline;
-  /// If the request asks for them: what the policy of the chosen plan says of
-  /// it, as text and as JSON.
+  /// If the request asks for them, or the plan is not in the module: what the
+  /// policy of the chosen plan says of it, as text and as JSON.
   std::string explanation, json;
 };
 
