@@ -75,7 +75,7 @@ Traffic ZeroReportPass::getTraffic(ModuleOp program, nn::Entry entry,
     int64_t own = bounds[place + 1] - bounds[place];
     int64_t gathered = bounds.back() - own, reduced = own * (ranks - 1);
     auto kind = op.getCollectiveKind();
-    // Of equal parts of a shard.
+    // Ranks exchange equal parts of a shard.
     if (kind == zero::CollectiveKind::AllReduce && replicas > 1)
       gathered = reduced = own * (replicas - 1) / replicas;
     int64_t elements = kind == zero::CollectiveKind::AllGather ? gathered

@@ -152,8 +152,9 @@ const float *StateReader::gather(const PoplarParameter &P, const Field &What,
                                  int64_t Begin, int64_t End) {
   const PoplarProgram &Program = Exec.program();
   const PoplarBucket &Bucket = Program.buckets[P.bucket];
-  // Of the first shard group. If elements are in blocks, shards begin at
-  // blocks, so this divides without a remainder up to the end of the parameter.
+  // Only the first shard group has parts. If elements are in blocks, shards
+  // begin at blocks, so this divides without a remainder up to the end of the
+  // parameter.
   std::vector<int64_t> Bounds;
   for (int64_t R = 0; R <= Program.world_size; ++R)
     Bounds.push_back(std::clamp<int64_t>(

@@ -117,7 +117,7 @@ void Group::compare(const std::vector<comm::Claim> &Claims) {
 
 void Group::agree(const std::vector<comm::Claim> &Claims) { compare(Claims); }
 
-/// Of some of the ranks, this one among them; without bounds.
+/// The scope of some ranks, this one among them; without bounds.
 Group::Scope Group::makeScope(const std::vector<int> &Ranks) {
   auto [Known, IsNew] = Subgroups.insert({Ranks, 0});
   if (IsNew)

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Planner/Cluster/CollectiveCost.h"
+#include "CollectiveTesting.h"
 #include "Poplar/Planner/Cluster/CollectiveLatency.h"
 #include "Poplar/Planner/Zero/ShardBounds.h"
 #include <algorithm>
@@ -15,38 +16,9 @@
 #include <random>
 
 using namespace poplar;
+using namespace poplar::test;
 
 namespace {
-
-/// `sizes[n]` ranks of one type on node n.
-ClusterView makeCluster(const std::vector<int> &sizes) {
-  ClusterView cluster;
-  cluster.types = {{"type",
-                    "host",
-                    1 << 30,
-                    NumberFormat::F32,
-                    RecomputePolicy::Keep,
-                    {},
-                    {},
-                    {}}};
-  for (int size : sizes) {
-    int node = static_cast<int>(cluster.nodes.size());
-    cluster.nodes.push_back({"n" + std::to_string(node),
-                             static_cast<int>(cluster.ranks.size()), size});
-    for (int i = 0; i < size; ++i)
-      cluster.ranks.push_back({node, 0});
-  }
-  cluster.defaultInside = LinkSpeed{0.25, 8192};
-  cluster.defaultBetween = LinkSpeed{0.5, 1024};
-  return cluster;
-}
-
-std::vector<double> getUses(const SimulationProblem::Collective &collective) {
-  std::vector<double> seconds;
-  for (const auto &use : collective.uses)
-    seconds.push_back(use.seconds);
-  return seconds;
-}
 
 TEST(CollectiveCostTest, twoRanksOfANode) {
   ClusterView cluster = makeCluster({2});

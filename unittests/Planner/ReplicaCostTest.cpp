@@ -7,37 +7,14 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Planner/Cluster/ReplicaCost.h"
+#include "CollectiveTesting.h"
 #include "Poplar/Planner/Zero/ShardBounds.h"
-#include "RandomCluster.h"
 #include <gtest/gtest.h>
 
 using namespace poplar;
 using namespace poplar::test;
 
 namespace {
-
-/// `sizes[n]` ranks of one type on node n.
-ClusterView makeCluster(const std::vector<int> &sizes) {
-  ClusterView cluster;
-  cluster.types = {makeDeviceType("type", 1 << 30)};
-  for (int size : sizes) {
-    int node = static_cast<int>(cluster.nodes.size());
-    cluster.nodes.push_back({"n" + std::to_string(node),
-                             static_cast<int>(cluster.ranks.size()), size});
-    for (int i = 0; i < size; ++i)
-      cluster.ranks.push_back({node, 0});
-  }
-  cluster.defaultInside = LinkSpeed{0.25, 8192};
-  cluster.defaultBetween = LinkSpeed{0.5, 1024};
-  return cluster;
-}
-
-std::vector<double> getUses(const SimulationProblem::Collective &collective) {
-  std::vector<double> seconds;
-  for (const auto &use : collective.uses)
-    seconds.push_back(use.seconds);
-  return seconds;
-}
 
 using Numbers = std::vector<int64_t>;
 

@@ -451,7 +451,7 @@ static void replaceByDispatch(const Group &group, const KernelValues &values,
     op.erase();
 }
 
-/// Of the ops of a kernel, whatever their operands.
+/// The hash of a kernel's ops, whatever their operands.
 static size_t hashBody(exec::KernelOp kernel) {
   llvm::hash_code hash(0);
   kernel.getBody().walk([&](Operation *op) {

@@ -260,13 +260,11 @@ Value CallBuilder::start(Operation *op, zero::CollectiveKind kind,
   auto f32 = builder.getF32Type();
   bool gathers = kind == zero::CollectiveKind::AllGather;
   Value buffer;
-  if (sumsShards(kind))
-    ; // the runtime knows where they are
-  else if (isTransient)
+  if (isTransient)
     buffer = createTransient(op, name, bucket.type);
   else if (!gradients.empty())
     buffer = created.lookup(plan.getBuffer(gradients.front()));
-  else
+  else if (!sumsShards(kind)) // the runtime knows where shards are
     buffer = createBuffer(
         exec::Region::Fixed, gathers ? *bucket.working : *bucket.gradient,
         MemRefType::get({bucket.layout.elements}, gathers ? bucket.type : f32));

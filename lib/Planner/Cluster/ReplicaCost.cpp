@@ -73,25 +73,37 @@ static void join(Collective &all, const Collective &other) {
     all.uses[i].seconds = std::max(all.uses[i].seconds, other.uses[i].seconds);
 }
 
+/// A reduce-scatter or an all-gather.
+static Collective collect(const CollectiveCost &cost, const std::string &name,
+                          const std::vector<int64_t> &bounds,
+                          double elementBytes, bool reduces) {
+  return reduces ? cost.reduceScatter(name, bounds, elementBytes)
+                 : cost.allGather(name, bounds, elementBytes);
+}
+
+Collective ReplicaCost::collectInGroups(const std::string &name,
+                                        const std::vector<int64_t> &bounds,
+                                        double elementBytes,
+                                        bool reduces) const {
+  Collective all = collect(groups.front(), name, bounds, elementBytes, reduces);
+  for (size_t i = 1; i < groups.size(); ++i)
+    join(all, collect(groups[i], name, bounds, elementBytes, reduces));
+  return all;
+}
+
 Collective ReplicaCost::allGather(std::string name,
                                   const std::vector<int64_t> &bounds,
                                   double elementBytes) const {
-  Collective all = groups.front().allGather(name, bounds, elementBytes);
-  for (size_t i = 1; i < groups.size(); ++i)
-    join(all, groups[i].allGather("", bounds, elementBytes));
-  return all;
+  return collectInGroups(name, bounds, elementBytes, false);
 }
 
 Collective ReplicaCost::reduceScatter(std::string name,
                                       const std::vector<int64_t> &bounds,
                                       double elementBytes) const {
-  Collective all = groups.front().reduceScatter(name, bounds, elementBytes);
-  for (size_t i = 1; i < groups.size(); ++i)
-    join(all, groups[i].reduceScatter("", bounds, elementBytes));
-  return all;
+  return collectInGroups(name, bounds, elementBytes, true);
 }
 
-Collective ReplicaCost::sumShards(std::string name,
+Collective ReplicaCost::sumShards(const std::string &name,
                                   const std::vector<int64_t> &bounds,
                                   double elementBytes, bool reduces) const {
   std::optional<Collective> all;
@@ -100,8 +112,7 @@ Collective ReplicaCost::sumShards(std::string name,
     std::vector<int64_t> parts;
     for (int64_t i = 0; i <= replicas; ++i)
       parts.push_back(own * i / replicas);
-    Collective sum = reduces ? at.cost.reduceScatter(name, parts, elementBytes)
-                             : at.cost.allGather(name, parts, elementBytes);
+    Collective sum = collect(at.cost, name, parts, elementBytes, reduces);
     for (Collective::Use &use : sum.uses)
       if (use.port == CollectiveCost::NodeOut ||
           use.port == CollectiveCost::NodeIn)
@@ -117,13 +128,13 @@ Collective ReplicaCost::sumShards(std::string name,
 Collective ReplicaCost::reduceShards(std::string name,
                                      const std::vector<int64_t> &bounds,
                                      double elementBytes) const {
-  return sumShards(std::move(name), bounds, elementBytes, true);
+  return sumShards(name, bounds, elementBytes, true);
 }
 
 Collective ReplicaCost::gatherShards(std::string name,
                                      const std::vector<int64_t> &bounds,
                                      double elementBytes) const {
-  return sumShards(std::move(name), bounds, elementBytes, false);
+  return sumShards(name, bounds, elementBytes, false);
 }
 
 std::vector<int64_t> ReplicaCost::list(const std::vector<ClusterRank> &ranks) {

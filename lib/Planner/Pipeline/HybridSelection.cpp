@@ -136,7 +136,7 @@ private:
   std::map<Choice, double> tried;
   int64_t used = 0;
   HybridSelection best;
-  /// That of the best plan.
+  /// The devices of the best plan.
   Choice bestChoice;
   /// By chunks: no plan of the choices that were posed costs less.
   std::array<double, HybridProblem::mostChunks + 1> bounds;

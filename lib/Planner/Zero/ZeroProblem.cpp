@@ -54,7 +54,7 @@ double poplar::getGradientBytes(const ClusterView &cluster) {
 /// matter.
 static constexpr double manyElements = 1ull << 40;
 
-/// Of the first ranks, a shard group's, which hold these shares.
+/// Bounds of the first ranks, a shard group's, which hold these shares.
 static std::vector<int64_t> getManyBounds(const std::vector<double> &state,
                                           size_t ranks) {
   double total = 0, sum = 0;

@@ -63,7 +63,10 @@ private:
     /// The most places on a node of theirs.
     double sharers;
   };
-  SimulationProblem::Collective sumShards(std::string name,
+  SimulationProblem::Collective
+  collectInGroups(const std::string &name, const std::vector<int64_t> &bounds,
+                  double elementBytes, bool reduces) const;
+  SimulationProblem::Collective sumShards(const std::string &name,
                                           const std::vector<int64_t> &bounds,
                                           double elementBytes,
                                           bool reduces) const;
