@@ -13,7 +13,10 @@
 - that no plan gets worse, by more than --tolerance, if more is known or there is
   more: a type whose devices have two names, nodes in another order, another
   node, another device, or a faster link. Only policies that choose their devices
-  are compared.
+  are compared;
+- with --settings, instead: that no other policy, no other setting and no part of
+  the cluster has a faster plan than the one that is made without any option, nor
+  one that takes less than the lower bound of all kinds by the closed form.
 
 Writes each failure as JSON to --out, and exits with 1 if there is one:
 
@@ -26,6 +29,7 @@ import json
 import os
 import random
 import re
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -143,6 +147,10 @@ class Checker:
         self.arguments, self.directory = arguments, directory
         self.failures = self.compared = self.planned = self.refused = 0
         self.worst = 0.0
+        # What the plan made last takes by the closed form; and by how much the plan
+        # of auto exceeds the lower bound of all kinds, by cluster.
+        self.predicted = None
+        self.gaps = []
         self.models = {}
         for name in arguments.models.split(","):
             path = self.models[name] = f"{directory}/{name}.mlir"
@@ -186,6 +194,9 @@ class Checker:
             return None
         claimed = float(re.search(r"([0-9.]+) s simulated", found.stdout).group(1))
         seconds = json.loads(simulated.stdout)["simulated_seconds"]
+        with open(plan) as file:
+            found = re.search(r"zero\.plan .*?\bpredicted_seconds = (\S+) : f64", file.read())
+        self.predicted = float(found.group(1)) if found else None
         if abs(claimed - seconds) > 1e-4 + 1e-3 * seconds:
             self.fail(f"{policy} claims {claimed} s, simulated {seconds} s", **case)
         return seconds
@@ -212,7 +223,13 @@ class Checker:
 
     def compare_settings(self, number, cluster, model, batch):
         """Compares the plan that is made without any option with all others."""
-        seconds = self.plan(cluster, model, batch, "auto")
+        report = f"{self.directory}/report.json"
+        seconds = self.plan(cluster, model, batch, "auto", ("--json", report))
+        bound = 0
+        if seconds:
+            with open(report) as file:
+                bound = json.load(file)["lower_bound_of_all_kinds_seconds"]
+            self.gaps.append(self.predicted / bound - 1)
         # What the cluster file says of recomputation is no choice.
         fixed = any("recompute" in it for it in cluster["device_types"].values())
         others = [(cluster, policy, options) for policy, options in SETTINGS
@@ -223,6 +240,12 @@ class Checker:
                    for node in cluster["nodes"] if len(cluster["nodes"]) > 1]  # fmt: skip
         for part, policy, options in others:
             other = self.plan(part, model, batch, policy, options)
+            if other and self.predicted and self.predicted < bound * (1 - 1e-9):
+                self.fail(
+                    f"{number}: {policy} {' '.join(options)} is predicted to take "
+                    f"{self.predicted} s, less than the bound {bound} s",
+                    cluster=cluster, part=part, model=model, batch=batch,
+                )  # fmt: skip
             if other and self.is_worse(seconds, other):
                 self.fail(
                     f"{number}: {seconds} s, but {other} s by {policy} {' '.join(options)}",
@@ -277,6 +300,12 @@ def main():
         f"{checker.compared} comparisons, the worst {checker.worst:.3f} times as long; "
         f"{checker.failures} failures"
     )
+    if checker.gaps:
+        print(
+            f"auto exceeds the lower bound of all kinds by "
+            f"{100 * statistics.median(checker.gaps):.1f} % in the median, by "
+            f"{100 * max(checker.gaps):.1f} % at most"
+        )
     return 1 if checker.failures else 0
 
 

@@ -11,12 +11,14 @@ core each.
 
 Every type is profiled once per stage, by itself while the other core is busy.
 The link of the machine is measured once (poplar cluster links), by a job that is
-not among the plans. Then plans of all stages, several policies, batches and pairs
-are simulated, built and run in turns; some with a link injected
-(--link-delay), which their cluster declares, and in some both types share all
-units. Prints, by plan, seconds of a step
-by the closed form, simulated and measured (the median of all steps of all
-turns), and the bytes that ranks allocate and reside in, against the plan's.
+not among the plans. Then jobs, each of a pair, a batch and a link, which is
+injected in some (--link-delay), are planned in six ways each: as poplar plan
+chooses, in one stage of ZeRO, with equal or other batches, as a pipeline, as
+hybrid does, and with shared units or as geo does. All plans are simulated, built
+and run in turns. Prints, by plan, seconds of a step by the closed form, simulated
+and measured (the median of all steps of all turns), and the bytes that ranks
+allocate and reside in, against the plan's; and, by job, the chosen plan's time as
+a multiple of the fastest's.
 
 What was done is kept in --dir: run it again to go on, with more --rounds for
 more turns. Needs a build, two cores, mpirun and a quiet machine:
@@ -128,22 +130,12 @@ class Predictions(Workshop):
         name = plan["name"]
         if name in self.state:
             return
-        path, pair = self.path(name + ".mlir"), plan["pair"]
-        zero = ["--zero", plan["stage"]]
-        if plan["policy"].startswith("share:"):
-            *parts, micro_batch = plan["policy"].removeprefix("share:").split(",")
-            sharers = ",".join(f"{t}:{part}" for t, part in zip(pair, parts))
-            flags = ["--pipeline", sharers, "--micro-batch", micro_batch]
-        elif plan["policy"].startswith("batch:"):
-            one, other = plan["policy"].removeprefix("batch:").split(",")
-            flags = ["--batch", f"{pair[0]}={one},{pair[1]}={other}"]
-        else:
-            flags = ["--policy", plan["policy"], "--leave-out", "none"]
+        path = self.path(name + ".mlir")
         self.poplar(
             "plan", "--model", self.path("model.mlir"), "--cluster",
-            self.write_cluster(pair, plan["linked"]), "--profiles",
-            self.profiles_of(pair), *zero, "--global-batch", plan["batch"], *flags,
-            "-o", path,
+            self.write_cluster(plan["pair"], plan["linked"]), "--profiles",
+            self.profiles_of(plan["pair"]), "--global-batch", plan["batch"],
+            *plan["flags"], "-o", path,
         )  # fmt: skip
         built = self.poplar("build", path, "-o", self.path(name))
         result = json.loads(self.poplar("simulate", path, "--json", "-"))
@@ -151,6 +143,7 @@ class Predictions(Workshop):
             "predicted": result.get("predicted_seconds"),
             "simulated": result["simulated_seconds"],
             "planned": [int(n) for n in re.findall(r"\((\d+) bytes\)", built)],
+            "executables": re.findall(r"^built +(\S+/train)$", built, re.MULTILINE),
             "steps": [],
             "turns": 0,
         }
@@ -160,52 +153,75 @@ class Predictions(Workshop):
         record, name = self.state[plan["name"]], plan["name"]
         steps = max(3, int(self.arguments.turn / record["simulated"]))
         flags = ["--report-memory", self.path("memory.csv")]
-        if plan["linked"]:
+        if plan["linked"] and len(record["executables"]) == 2:
             flags += ["--link-delay", f"{LINK[0]},{LINK[1]}"]
-        shared = plan["policy"].startswith("share:")
-        executables = [
-            self.path(name, f"{t}.part{i}" if shared else t, "train")
-            for i, t in enumerate(plan["pair"])
-        ]
-        residents = Residents(executables)
+        residents = Residents(record["executables"])
         residents.start()
         rates = self.train(name, steps, flags)
         residents.done.set()
         tokens = plan["batch"] * self.tokens
         record["steps"] += [tokens / rate for rate in rates]
         record["turns"] += 1
-        record["resident"] = [residents.bytes[e] for e in executables]
+        record["resident"] = [residents.bytes[e] for e in record["executables"]]
         with open(self.path("memory.csv"), newline="") as file:
             record["allocated"] = [int(row["peak"]) for row in csv.DictReader(file)]
         self.save()
 
 
-def make_plan(index, stage, pair, policy, batch, linked):
-    link = "-linked" if linked else ""
-    name = f"{index:02}-stage{stage}-{policy}-{batch}-{'-'.join(pair)}{link}"
-    return {"name": re.sub("[:,]", "_", name), "stage": stage, "pair": pair,
-            "policy": policy, "batch": batch, "linked": linked}  # fmt: skip
-
-
-def make_plans(types, count, shared):
-    """Every stage with every pair, policies, batches and links in turns; then
-    pairs that share units."""
-    pairs = [(a, b) for i, a in enumerate(types) for b in types[i + 1 :]]
-    choices = [
-        ("exact", 32, False), ("uniform", 24, False), ("poplar", 40, True),
-        ("exact", 17, True), ("batch:5,3", 29, False), ("uniform", 16, True),
-        ("batch:4,1", 20, False),
+def make_plans(types):
+    """Six plans of each job. Every stage, pair, batch and link has its turn."""
+    fast, middle, slow = types[0], types[len(types) // 2], types[-1]
+    jobs = [
+        ((fast, slow), 32, False), ((fast, middle), 24, True), ((middle, slow), 20, False),
+        ((fast, middle), 40, False), ((fast, slow), 16, True),
     ]  # fmt: skip
+    others = [["--batch", (5, 3)], ["--policy", "uniform"], ["--policy", "poplar"]]
+    ends, parts = [3, 4, 2], [(3, 1, 4), (1, 1, 4), (2, 1, 2)]
     plans = []
-    for i in range(count):
-        policy, batch, linked = choices[i % len(choices)]
-        plans.append(make_plan(i, i % 4, pairs[i % len(pairs)], policy, batch, linked))
-    # Parts of both, and the micro-batch.
-    choices = ["share:1,1,4", "share:3,2,8", "share:2,1,2"]
-    for i in range(shared):
-        pair = pairs[i % len(pairs)]
-        plans.append(make_plan(count + i, i % 4, pair, choices[i % len(choices)], 16, False))
+    for i, (pair, batch, linked) in enumerate(jobs):
+        if pair[0] == pair[1]:
+            continue
+        flag, value = others[i % len(others)]
+        if flag == "--batch":
+            value = ",".join(f"{t}={n}" for t, n in zip(pair, value))
+        *shares, micro_batch = parts[i % len(parts)]
+        sharers = ",".join(f"{t}:{part}" for t, part in zip(pair, shares))
+        kinds = {
+            "auto": [],
+            "exact": ["--policy", "exact", "--zero", i % 4, "--leave-out", "none"],
+            value if flag == "--policy" else "batch": [flag, value, "--zero", (i + 2) % 4],
+            "pipeline": ["--pipeline", f"{pair[0]}@{ends[i % 3]}+{pair[1]}",
+                         "--micro-batch", 1 + i % 2],
+            "hybrid": ["--policy", "hybrid"],
+        }  # fmt: skip
+        if linked:
+            kinds["geo"] = ["--policy", "geo"]
+        else:
+            kinds["share"] = ["--pipeline", sharers, "--micro-batch", micro_batch,
+                              "--zero", i % 4]  # fmt: skip
+        job = f"{batch}-{'-'.join(pair)}{'-linked' if linked else ''}"
+        plans += [
+            {"name": f"{job}-{kind}", "job": job, "kind": kind, "pair": pair,
+             "batch": batch, "linked": linked, "flags": flags}
+            for kind, flags in kinds.items()
+        ]  # fmt: skip
     return plans
+
+
+def report_choices(workshop, plans):
+    """What the chosen plan of each job takes, of the fastest plan of the job."""
+    worst = 1
+    for job in dict.fromkeys(plan["job"] for plan in plans):
+        seconds = {
+            plan["kind"]: statistics.median(workshop.state[plan["name"]]["steps"])
+            for plan in plans
+            if plan["job"] == job
+        }
+        fastest = min(seconds, key=seconds.get)
+        ratio = seconds["auto"] / seconds[fastest]
+        worst = max(worst, ratio)
+        print(f"{job}: the chosen plan takes {ratio:.3f} of the fastest, {fastest}")
+    print(f"chosen / fastest: {worst:.3f} at worst")
 
 
 def report(workshop, plans):
@@ -238,8 +254,6 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add_options(parser, "predict")
-    parser.add_argument("--plans", type=int, default=24)
-    parser.add_argument("--shared", type=int, default=6, help="plans of shared units")
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
     workshop = Predictions(arguments)
@@ -248,7 +262,7 @@ def main():
         print(f"this CPU has one usable host type: {types}")
         return 3
     workshop.make_model()
-    plans = make_plans(types, arguments.plans, arguments.shared)
+    plans = make_plans(types)
     for plan in plans:
         pair = plan["pair"]
         workshop.profile(pair, workshop.write_cluster(pair, linked=False))
@@ -261,6 +275,7 @@ def main():
                 print(f"turn {number}: {plan['name']}", flush=True)
                 workshop.turn(plan)
     report(workshop, plans)
+    report_choices(workshop, plans)
     return 0
 
 

@@ -31,15 +31,15 @@ static LogicalResult findPlanOfModel(ModuleOp module,
   std::vector<GeoCluster> problems = makeGeoProblems(cluster, *whole, error);
   if (problems.empty())
     return failure();
-  GeoChoice choice =
-      searchGeoClusters(problems, geoEffort, request.getCostLimit());
+  GeoChoice choice = searchGeoClusters(problems, geoEffort,
+                                       request.knownSeconds, request.deadline);
+  result.search.lowerBound = choice.search.lowerBound;
   if (!choice.search.plan) {
     result.isSlower = request.hasKnownPlan();
     error = result.isSlower ? describeSlower(request) : choice.search.error;
     return failure();
   }
   result.devices = std::move(whole->devices);
-  result.search.lowerBound = choice.search.lowerBound;
   result.isPlayed = !request.hypothetical;
   auto take = [&](GeoChoice::Finalist &finalist, PipelineSimulation played) {
     result.cluster = problems[finalist.problem];
@@ -52,19 +52,32 @@ static LogicalResult findPlanOfModel(ModuleOp module,
                                 request.recordsTimeline));
     return success();
   }
-  bool isFirst = true;
+  double fastest = std::numeric_limits<double>::infinity();
   for (GeoChoice::Finalist &finalist : choice.finalists) {
-    FailureOr<PipelineSimulation> played = playStages(
-        module, result.model,
-        writePlan(cluster, problems[finalist.problem], finalist.plan),
-        std::vector<int64_t>(finalist.plan.pipelines(), 1), request.bucketBytes,
-        request.recordsTimeline);
+    bool isFirst = fastest == std::numeric_limits<double>::infinity();
+    if (!isFirst &&
+        (request.isFar(finalist.seconds, fastest) || request.deadline.isOver()))
+      break;
+    Plan plan = writePlan(cluster, problems[finalist.problem], finalist.plan);
+    if (std::string reason = explainUnbuildable(cluster, plan);
+        !reason.empty()) {
+      error = reason;
+      continue;
+    }
+    FailureOr<PipelineSimulation> played =
+        playStages(module, result.model, plan,
+                   std::vector<int64_t>(finalist.plan.pipelines(), 1),
+                   request.bucketBytes, request.recordsTimeline);
     if (failed(played))
       return failure();
-    if (isFirst || played->seconds < result.simulation.seconds)
-      take(finalist, std::move(*played));
-    isFirst = false;
+    if (played->seconds >= fastest)
+      continue;
+    fastest = played->seconds;
+    take(finalist, std::move(*played));
   }
+  if (fastest == std::numeric_limits<double>::infinity())
+    return failure();
+  error.clear();
   return success();
 }
 
@@ -85,6 +98,8 @@ LogicalResult poplar::addPlan(ModuleOp module, const ClusterView &cluster,
   Plan plan = writePlan(cluster, result.cluster, *result.search.plan);
   plan.wires = result.wires;
   plan.predicted = result.search.plan->seconds;
+  if (!request.allowsLossy)
+    plan.lowerBound = result.search.lowerBound;
   if (result.isPlayed)
     plan.simulated = result.simulation.seconds;
   return addStages(module, plan, request.bucketBytes);

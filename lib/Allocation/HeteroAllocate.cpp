@@ -68,6 +68,9 @@ private:
   ClusterView cluster;
   ModelFacts model;
   PlanChoices choices;
+  /// No plan of the choices is predicted to take less. Not known of a policy
+  /// that does not look for the least, nor where collectives may round.
+  std::optional<double> lowerBound;
 };
 
 } // namespace
@@ -253,6 +256,7 @@ Plan HeteroAllocatePass::describe(const PlanCandidate &candidate) const {
   Plan plan = writePlan(cluster, candidate);
   plan.policy = policy;
   plan.predicted = candidate.allocation.seconds;
+  plan.lowerBound = lowerBound;
   plan.uncertainty = getUncertainty(candidate);
   return plan;
 }
@@ -382,6 +386,8 @@ void HeteroAllocatePass::runOnOperation() {
     refuse(result, *algorithm);
     return signalPassFailure();
   }
+  if (policy == "exact" && !allowLossy)
+    lowerBound = result.lowerBound;
   if (simulate) {
     if (failed(takeFastest(result, *algorithm)))
       signalPassFailure();

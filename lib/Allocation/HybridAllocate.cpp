@@ -53,9 +53,9 @@ HybridSelection poplar::selectDevices(const ClusterView &cluster,
                                       const HybridModel &model,
                                       const HybridRequest &request,
                                       int64_t mostChoices, double limit) {
-  return selectHybridDevices(cluster, model, request.globalBatch,
-                             getFilter(request), hybridEffort,
-                             getMostChunks(request), mostChoices, limit);
+  return selectHybridDevices(
+      cluster, model, request.globalBatch, getFilter(request), hybridEffort,
+      getMostChunks(request), mostChoices, limit, request.deadline);
 }
 
 static FailureOr<PipelineSimulation>
@@ -78,6 +78,9 @@ poplar::takeFastest(ModuleOp module, const ClusterView &cluster,
                     std::vector<PlayedFinalist> *report) {
   std::optional<PipelineSimulation> fastest;
   for (const HybridFinalist &finalist : selection.finalists) {
+    if (fastest && (request.isFar(finalist.seconds, fastest->seconds) ||
+                    request.deadline.isOver()))
+      break;
     FailureOr<PipelineSimulation> played =
         play(module, cluster, request, model, finalist);
     if (failed(played))
@@ -163,6 +166,7 @@ static LogicalResult findPlanOfModel(ModuleOp module,
       cluster, result.model, request, /*mostChoices=*/0,
       std::min(columns.simulated * marginOverColumns, request.getCostLimit()));
   const HybridChoice &choice = found.choice;
+  result.lowerBoundOfAll = found.lowerBound;
   if (!choice.search.plan && columns.columns.empty()) {
     // What is wrong with the cluster leaves nothing to search.
     result.isSlower =
@@ -229,6 +233,8 @@ LogicalResult poplar::addPlan(ModuleOp module, const ClusterView &cluster,
   Plan plan = writePlan(cluster, column.problem, column.plan, column.ranks);
   plan.wires = result.wires;
   plan.predicted = result.predicted;
+  if (!request.allowsLossy)
+    plan.lowerBound = std::min(result.lowerBoundOfAll, result.predicted);
   if (result.isPlayed)
     plan.simulated = result.simulation.seconds;
   return addStages(module, plan, request.bucketBytes);

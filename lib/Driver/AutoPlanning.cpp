@@ -48,7 +48,8 @@ private:
   PlanOfKind &add(const char *policy) {
     request.enter(describe(policy));
     candidates.push_back({compilation.getModule().clone(), {}});
-    report.kinds.push_back({policy, std::nullopt, "", std::nullopt});
+    report.kinds.emplace_back();
+    report.kinds.back().policy = policy;
     return report.kinds.back();
   }
 
@@ -100,6 +101,10 @@ bool Candidates::simulateLast() {
   if (!result)
     return false;
   kind.seconds = result->seconds;
+  Plan written =
+      zero::readPlan(*candidates.back().module->getOps<zero::PlanOp>().begin());
+  kind.predicted = written.predicted;
+  kind.lowerBound = written.lowerBound;
   candidates.back().timeline = std::move(result->timeline);
   PlanOfKind::Use use;
   for (auto [ranks, seconds] :
@@ -173,12 +178,16 @@ bool Candidates::addStages(const char *policy, Report &found) {
         mlir::failed(addPlan(module, cluster, own, found))) {
       if (!error.empty())
         kind.error = std::move(error);
+      if (found.isSlower && !request.allowsLossy)
+        kind.lowerBound = found.getLowerBoundOfAll();
       return true;
     }
   }
   if (found.isPlayed)
     return simulateLast();
   kind.seconds = found.simulation.seconds;
+  kind.predicted = found.getPredicted();
+  kind.lowerBound = found.getLowerBoundOfAll();
   candidates.back().timeline = std::move(found.simulation.timeline);
   return true;
 }
@@ -257,6 +266,7 @@ bool Candidates::run() {
   if (hasOthers && (request.stage == "auto" || request.stage == "1") &&
       !addStages("geo", geo))
     return false;
+  report.isOver = request.deadline.isOver();
   if (!choose())
     return false;
   Candidate &chosen = candidates[report.chosen];
@@ -280,6 +290,35 @@ bool poplar::planAuto(Compilation &compilation, const AutoRequest &request,
 //===----------------------------------------------------------------------===//
 // What was found
 //===----------------------------------------------------------------------===//
+
+std::optional<double> AutoReport::getLowerBound() const {
+  std::optional<double> least;
+  for (const PlanOfKind &kind : kinds) {
+    // Nothing fits.
+    if (!kind.seconds && !kind.lowerBound)
+      continue;
+    if (!kind.lowerBound)
+      return std::nullopt;
+    least = std::min(*kind.lowerBound, least.value_or(*kind.lowerBound));
+  }
+  return least;
+}
+
+/// How far the chosen plan can be from the best.
+static std::string formatBound(const AutoReport &report) {
+  const PlanOfKind &chosen = report.kinds[report.chosen];
+  std::optional<double> bound = report.getLowerBound();
+  if (!bound || !chosen.predicted)
+    return "";
+  double gap = 1 - *bound / *chosen.predicted;
+  if (gap < 5e-4)
+    return "by the closed form, no plan of these kinds takes less than the "
+           "chosen one\n";
+  return llvm::formatv(
+      "by the closed form, no plan of these kinds takes less than {0:f4} s; "
+      "the chosen one takes {1:f1} % more\n",
+      *bound, 100 * (*chosen.predicted / *bound - 1));
+}
 
 /// What a device does longer than one of the plan that was chosen does.
 static std::string explainLoss(const PlanOfKind &kind,
@@ -329,17 +368,23 @@ std::string poplar::formatKinds(const AutoReport &report) {
                             explainLoss(kind, chosen));
     text += "\n";
   }
-  return text;
+  if (report.isOver)
+    text += "the search has ended by --seconds: there may be faster plans\n";
+  return text + formatBound(report);
 }
 
 static llvm::json::Object describeKind(const PlanOfKind &kind) {
   llvm::json::Object object{{"policy", kind.policy}};
+  if (kind.lowerBound)
+    object["lower_bound_seconds"] = *kind.lowerBound;
   if (!kind.seconds) {
     object["error"] = kind.error;
     return object;
   }
   object["simulated_seconds"] = *kind.seconds;
   object["simulated_from"] = kind.use ? "programs" : "costs";
+  if (kind.predicted)
+    object["predicted_seconds"] = *kind.predicted;
   if (!kind.use)
     return object;
   object["devices"] = kind.use->devices;
@@ -361,6 +406,8 @@ std::string poplar::formatAutoJSON(const AutoReport &report) {
   llvm::json::Array kinds;
   for (const PlanOfKind &kind : report.kinds)
     kinds.push_back(describeKind(kind));
-  return addMembers(report.json,
-                    llvm::json::Object{{"kinds", std::move(kinds)}});
+  llvm::json::Object members{{"kinds", std::move(kinds)}};
+  if (std::optional<double> bound = report.getLowerBound())
+    members["lower_bound_of_all_kinds_seconds"] = *bound;
+  return addMembers(report.json, std::move(members));
 }

@@ -49,7 +49,12 @@ static std::string formatHead(const Plan &plan) {
     text += formatv(", {0:f4} s simulated", *plan.simulated);
   if (plan.uncertainty)
     text += formatv(" (estimate, +-{0:f0} %)", 100 * *plan.uncertainty);
-  return text + "\n";
+  text += "\n";
+  if (plan.lowerBound && plan.policy == "exact")
+    text += formatv("  by the closed form, no plan of ZeRO alone takes less "
+                    "than {0:f4} s\n",
+                    *plan.lowerBound);
+  return text;
 }
 
 static std::string formatGroups(zero::PlanOp plan) {

@@ -86,8 +86,7 @@ CandidateSimulator::getPrograms(const ClusterView &view,
   plan.wires = candidate.wires;
   plan.replicas = replicas;
   zero::addPlan(*job.module, plan);
-  TimingScope untimed;
-  if (failed(schedulePrograms(*job.module, options, untimed)))
+  if (failed(scheduleCandidate(*job.module, options)))
     return failure();
   for (auto program : job.module->getOps<ModuleOp>())
     for (const auto &[kind, type] : kinds)

@@ -140,11 +140,10 @@ poplar::playStages(ModuleOp module, const HybridModel &model, const Plan &plan,
                    ArrayRef<int64_t> pipelines, int64_t bucketBytes,
                    bool recordsTimeline) {
   OwningOpRef<ModuleOp> copy = module.clone();
-  TimingScope untimed;
   BuildOptions options;
   options.bucketBytes = bucketBytes;
   if (failed(addStages(*copy, plan, bucketBytes)) ||
-      failed(schedulePrograms(*copy, options, untimed)))
+      failed(scheduleCandidate(*copy, options)))
     return failure();
   FailureOr<PlanSimulation> played = buildPlanSimulation(*copy, &model);
   if (failed(played))

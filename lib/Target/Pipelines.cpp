@@ -149,13 +149,14 @@ static bool canDecode(ModuleOp module) {
   });
 }
 
-LogicalResult poplar::schedulePrograms(ModuleOp module,
-                                       const OverlapOptions &options,
-                                       TimingScope &timing, IRLevel last) {
+static LogicalResult schedule(ModuleOp module, const OverlapOptions &options,
+                              TimingScope &timing, IRLevel last,
+                              bool isChecked) {
   auto run = [&](ModuleOp target,
                  llvm::function_ref<void(OpPassManager &)> build) {
     PassManager pm(module.getContext());
     pm.enableTiming(timing);
+    pm.enableVerifier(isChecked);
     build(pm);
     return pm.run(target);
   };
@@ -173,12 +174,29 @@ LogicalResult poplar::schedulePrograms(ModuleOp module,
         })))
       return failure();
   }
-  if (last < IRLevel::Zero)
+  if (last < IRLevel::Zero || !isChecked)
     return success();
   return run(module, [](OpPassManager &pm) {
     pm.addPass(createZeroVerify());
     pm.addPass(createZeroVerifyStages());
   });
+}
+
+LogicalResult poplar::schedulePrograms(ModuleOp module,
+                                       const OverlapOptions &options,
+                                       TimingScope &timing, IRLevel last) {
+  return schedule(module, options, timing, last, /*isChecked=*/true);
+}
+
+LogicalResult poplar::scheduleCandidate(ModuleOp module,
+                                        const OverlapOptions &options) {
+#ifdef NDEBUG
+  constexpr bool isChecked = false;
+#else
+  constexpr bool isChecked = true;
+#endif
+  TimingScope untimed;
+  return schedule(module, options, untimed, IRLevel::Zero, isChecked);
 }
 
 void poplar::buildKernelPipeline(OpPassManager &pm,

@@ -278,6 +278,8 @@ static bool planCluster(Compilation &compilation, PlanArguments &args) {
     request.allowsLossy = args.allocation.allowLossy;
     request.leftOut = std::move(buildability.leftOut);
     request.addsPlan = !args.output.empty();
+    if (args.seconds)
+      request.deadline = Deadline(*args.seconds);
     request.plansColumns = args.plansAllStages() && !request.addsPlan;
     request.recordsTimeline = !args.trace.empty();
     if (args.isAuto())

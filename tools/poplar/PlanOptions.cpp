@@ -24,10 +24,10 @@ static std::string findZeroOption(const HeteroAllocateOptions &options) {
 /// none.
 static std::string checkPipeline(const PlanArguments &args) {
   if (args.explain || !args.json.empty() || !args.trace.empty() ||
-      args.namesPolicy || args.objective.isSet())
+      args.namesPolicy || args.objective.isSet() || args.seconds)
     return "--pipeline is a plan of your own, of which nothing is predicted; "
-           "leave out --policy, --batch, --objective, --budget, --explain, "
-           "--json and --trace";
+           "leave out --policy, --batch, --objective, --budget, --seconds, "
+           "--explain, --json and --trace";
   if (!args.zeroOption.empty())
     return "--pipeline says which devices there are, and shards equally; leave "
            "out --state, --leave-out and --type-recompute (--recompute sets "
@@ -59,6 +59,9 @@ static std::string checkPolicy(const PlanArguments &args) {
   if (!args.objective.minimizesCost && args.objective.deadline)
     return "--deadline limits the time of the cheapest plan; give it with "
            "--objective cost";
+  if (args.seconds && !args.isHybrid() && !args.isAuto())
+    return "--seconds is for --policy auto, hybrid and geo; the search of "
+           "others takes some seconds at most";
   if (!args.isHybrid() && !args.isAuto())
     return args.trace.empty()
                ? ""
@@ -190,6 +193,13 @@ void poplar::addPlanOptions(CLI::App *command, PlanArguments &args) {
                    "cost")
       ->check(CLI::PositiveNumber)
       ->type_name("SECONDS")
+      ->needs(cluster);
+  command
+      ->add_option("--seconds", args.seconds,
+                   "End the search about then, with the best plan so far and "
+                   "how far it can be from the best (default: no limit)")
+      ->check(CLI::PositiveNumber)
+      ->type_name("N")
       ->needs(cluster);
   command
       ->add_option("--tensor-degree", args.tensorDegree,

@@ -89,6 +89,7 @@ TEST(GeoSearch, SimulationIsCloseToTheClosedForm) {
       continue;
     PipelineSimulation simulation = simulateGeoPlan(problem, *result.plan);
     ASSERT_EQ(simulation.lanes.size(), result.plan->pipelines());
+    EXPECT_LE(result.lowerBound, simulation.seconds) << i;
     double gap = simulation.seconds / result.plan->seconds - 1;
     largest = std::max(largest, std::abs(gap));
     if (result.plan->stages.size() == 1) {

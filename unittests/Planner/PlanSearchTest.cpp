@@ -9,6 +9,7 @@
 #include "Poplar/Planner/Zero/PlanSearch.h"
 #include "Oracle.h"
 #include "Poplar/Planner/Cluster/ClusterEdit.h"
+#include "Poplar/Planner/Zero/ZeroBound.h"
 #include "RandomCluster.h"
 #include <cmath>
 #include <ctime>
@@ -174,6 +175,12 @@ void compareWithAll(std::mt19937 &random, bool isBrute) {
   if (std::isfinite(leastOfAll)) {
     ASSERT_TRUE(result.best());
     ASSERT_LE(result.best()->allocation.seconds, leastOfAll * (1 + 4e-3));
+    ASSERT_LE(result.lowerBound, leastOfAll * (1 + 1e-9));
+    ASSERT_LE(result.lowerBound, result.best()->allocation.seconds);
+    // Without a search, but of the right size.
+    double bound = findZeroBound(test.cluster, test.model, choices);
+    ASSERT_LE(bound, leastOfAll * (1 + 1e-9));
+    ASSERT_GE(bound, leastOfAll / 20);
   }
 }
 

@@ -40,6 +40,10 @@ struct PlanOfKind {
   /// they cannot be built. None if there is no plan, for the reason in `error`.
   std::optional<double> seconds;
   std::string error;
+  /// By the closed form: seconds of the plan, and those that no plan of the
+  /// kind takes less than. The latter is known also where there is no plan, as
+  /// none takes less than one of another kind.
+  std::optional<double> predicted, lowerBound;
   /// Devices that take part, and what one of them does on average, in seconds
   /// of an iteration. Not known of plans that cannot be built.
   struct Use {
@@ -53,6 +57,10 @@ struct AutoReport {
   std::vector<PlanOfKind> kinds;
   /// The fastest of them.
   size_t chosen = 0;
+  /// The request's deadline is over: not all may have been tried.
+  bool isOver = false;
+  /// No plan of any kind is predicted to take less.
+  std::optional<double> getLowerBound() const;
   Buildability buildability;
   /// The module has it. Else it is of columns (HybridColumns.h), of which the
   /// explanation tells.

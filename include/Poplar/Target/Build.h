@@ -122,6 +122,11 @@ llvm::LogicalResult schedulePrograms(mlir::ModuleOp module,
                                      mlir::TimingScope &timing,
                                      IRLevel last = IRLevel::Zero);
 
+/// The same for programs of which only the time is asked, one of many plans:
+/// nothing is checked, unless assertions are.
+llvm::LogicalResult scheduleCandidate(mlir::ModuleOp module,
+                                      const OverlapOptions &options);
+
 /// From there to kernels, still on tensors.
 void buildKernelPipeline(mlir::OpPassManager &pm, const CodeOptions &options);
 

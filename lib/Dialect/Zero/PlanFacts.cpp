@@ -229,8 +229,9 @@ zero::PlanOp zero::addPlan(ModuleOp module, const Plan &plan) {
                     : StringAttr(),
       uint64_t(plan.replicas), wire(plan.wires.gradients),
       wire(plan.wires.parameters), seconds(plan.predicted),
-      seconds(plan.uncertainty), seconds(plan.simulated),
-      toAttr(builder, plan.candidates), toAttr(builder, plan.frontier));
+      seconds(plan.lowerBound), seconds(plan.uncertainty),
+      seconds(plan.simulated), toAttr(builder, plan.candidates),
+      toAttr(builder, plan.frontier));
   builder.setInsertionPointToStart(&op.getBody().emplaceBlock());
   for (const Plan::Group &group : plan.groups)
     if (!group.isWhole())
@@ -259,6 +260,7 @@ static void readSeconds(zero::PlanOp op, Plan &plan) {
     return value->convertToDouble();
   };
   plan.predicted = toSeconds(op.getPredictedSeconds());
+  plan.lowerBound = toSeconds(op.getLowerBoundSeconds());
   plan.uncertainty = toSeconds(op.getPredictedUncertainty());
   plan.simulated = toSeconds(op.getSimulatedSeconds());
   if (ArrayAttr candidates = op.getSimulatedPlansAttr())

@@ -51,6 +51,7 @@ static LogicalResult verifyPrediction(PlanOp plan) {
     return failure();
   const std::pair<StringRef, FloatAttr> figures[] = {
       {"predicted_seconds", plan.getPredictedSecondsAttr()},
+      {"lower_bound_seconds", plan.getLowerBoundSecondsAttr()},
       {"predicted_uncertainty", plan.getPredictedUncertaintyAttr()},
       {"simulated_seconds", plan.getSimulatedSecondsAttr()}};
   for (auto [name, value] : figures)

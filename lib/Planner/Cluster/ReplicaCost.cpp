@@ -26,11 +26,25 @@ static std::vector<double> getKey(const ClusterView &cluster,
     key.push_back(double(nodes.size()));
     key.push_back(rank.type);
   }
+  // Large clusters have no links of their own.
+  if (cluster.links.empty())
+    return key;
   for (int from : nodes)
     for (int to : nodes)
       if (std::optional<LinkSpeed> link = cluster.findLink(from, to))
         key.insert(key.end(), {link->latency, link->bandwidth, link->overhead});
   return key;
+}
+
+/// Whether the ranks at a place of each group are on the same nodes as those
+/// one place before, and of the same types.
+static bool isAsBefore(const std::vector<ClusterRank> &ranks, size_t size,
+                       size_t place) {
+  for (size_t rank = place; rank < ranks.size(); rank += size)
+    if (ranks[rank].node != ranks[rank - 1].node ||
+        ranks[rank].type != ranks[rank - 1].type)
+      return false;
+  return true;
 }
 
 ReplicaCost::ReplicaCost(const ClusterView &cluster,
@@ -45,21 +59,23 @@ ReplicaCost::ReplicaCost(const ClusterView &cluster,
     if (known.insert(getKey(cluster, members)).second)
       groups.emplace_back(cluster, members);
   }
-  std::map<int, std::set<size_t>> placesOn; // by node
-  for (size_t rank = 0; rank < ranks.size(); ++rank)
-    placesOn[ranks[rank].node].insert(rank % size);
-  // Places whose ranks are on the same devices of the same nodes are alike.
-  std::set<std::vector<std::pair<int, int>>> seen;
+  // Ranks of a node follow one another.
+  std::map<int, size_t> ranksOn;
+  for (const ClusterRank &rank : ranks)
+    ++ranksOn[rank.node];
+  std::set<std::vector<double>> seen;
   for (size_t place = 0; place < size; ++place) {
+    if (place > 0 && isAsBefore(ranks, size, place))
+      continue;
     std::vector<ClusterRank> members;
-    std::vector<std::pair<int, int>> devices;
     size_t sharers = 1;
     for (size_t rank = place; rank < ranks.size(); rank += size) {
       members.push_back(ranks[rank]);
-      devices.emplace_back(ranks[rank].node, ranks[rank].type);
-      sharers = std::max(sharers, placesOn[ranks[rank].node].size());
+      sharers = std::max(sharers, std::min(ranksOn[ranks[rank].node], size));
     }
-    if (seen.insert(std::move(devices)).second)
+    std::vector<double> key = getKey(cluster, members);
+    key.push_back(double(sharers));
+    if (seen.insert(std::move(key)).second)
       peers.push_back(
           {CollectiveCost(cluster, members), place, double(sharers)});
   }

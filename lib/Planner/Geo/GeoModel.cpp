@@ -275,7 +275,8 @@ takeFinalists(const std::vector<GeoCluster> &problems,
 }
 
 GeoChoice poplar::searchGeoClusters(const std::vector<GeoCluster> &problems,
-                                    int64_t effort, double limit) {
+                                    int64_t effort, double limit,
+                                    const Deadline &deadline) {
   GeoChoice choice;
   double bound = std::numeric_limits<double>::infinity();
   std::vector<std::pair<double, size_t>> order;
@@ -307,7 +308,7 @@ GeoChoice poplar::searchGeoClusters(const std::vector<GeoCluster> &problems,
   };
   for (size_t i = 0; i < problems.size(); ++i) {
     GeoSearchResult result = searchGeoPlan(
-        problems[i].problem, effort / lookShare / count, getLimit(i));
+        problems[i].problem, effort / lookShare / count, getLimit(i), deadline);
     bound = std::min(bound, result.lowerBound);
     if (result.plan)
       order.emplace_back(result.plan->seconds, i);
@@ -316,10 +317,11 @@ GeoChoice poplar::searchGeoClusters(const std::vector<GeoCluster> &problems,
   std::sort(order.begin(), order.end());
   order.resize(std::min(order.size(), mostSearched));
   for (auto [seconds, i] : order)
-    take(i, searchGeoPlan(problems[i].problem,
-                          (effort - effort / lookShare) /
-                              static_cast<int64_t>(order.size()),
-                          getLimit(i)));
+    if (!deadline.isOver())
+      take(i, searchGeoPlan(problems[i].problem,
+                            (effort - effort / lookShare) /
+                                static_cast<int64_t>(order.size()),
+                            getLimit(i), deadline));
   if (choice.search.plan) {
     choice.search.error.clear();
     choice.finalists =

@@ -39,15 +39,21 @@ struct Candidate {
 
 class Search {
 public:
-  Search(const GeoProblem &problem, int64_t effort, double limit)
-      : problem(problem), costs(problem), effort(effort), limit(limit) {}
+  Search(const GeoProblem &problem, int64_t effort, double limit,
+         const Deadline &deadline)
+      : problem(problem), costs(problem), effort(effort), limit(limit),
+        deadline(deadline) {}
   GeoSearchResult run();
 
 private:
   void addShapes();
+  double findLowerBound() const;
+  std::vector<std::pair<int, int>> listStages() const;
   void addStarts(const Shape &shape);
   void addStart(const Shape &shape, GeoAnnealing &annealing,
                 std::vector<int> cells);
+  /// There is a plan, and no time to look for others.
+  bool isOver() const { return (best || limit < never) && deadline.isOver(); }
   void take(const Shape &shape, GeoAnnealing &annealing, const GeoState &state);
   /// Slower than the best even when its programs run, which may take a little
   /// less or more than it costs.
@@ -63,6 +69,7 @@ private:
   GeoCosts costs;
   int64_t effort;
   double limit;
+  const Deadline &deadline;
   std::vector<Shape> shapes;
   std::vector<Candidate> candidates;
   std::optional<GeoPlan> best;
@@ -70,9 +77,32 @@ private:
 };
 } // namespace
 
+/// Numbers of stages, and the most pipelines of so many.
+std::vector<std::pair<int, int>> Search::listStages() const {
+  int devices = static_cast<int>(problem.devices.size()),
+      least = std::max(problem.stages, 1),
+      most =
+          problem.stages ? problem.stages : std::min(devices, problem.units());
+  std::vector<std::pair<int, int>> list;
+  for (int stages = least; stages <= most; ++stages)
+    list.emplace_back(
+        stages, std::min<int64_t>(devices / stages, problem.microBatches));
+  return list;
+}
+
+/// No plan of any shape costs less, whether it is searched or not.
+double Search::findLowerBound() const {
+  GeoBound bound(costs);
+  double least = never;
+  for (auto [stages, most] : listStages())
+    for (int pipelines = 1; pipelines <= most; ++pipelines)
+      for (PipelineSchedule schedule : problem.schedules)
+        least = std::min(least, bound.get(stages, pipelines, schedule));
+  return least;
+}
+
 /// For few devices, all shapes; for many, those that use all or a part of them.
-static std::vector<int> getPipelines(int devices, int stages, int64_t most) {
-  int all = static_cast<int>(std::min<int64_t>(devices / stages, most));
+static std::vector<int> getPipelines(int all) {
   std::set<int> counts;
   if (all <= 8)
     for (int k = 1; k <= all; ++k)
@@ -83,13 +113,9 @@ static std::vector<int> getPipelines(int devices, int stages, int64_t most) {
 }
 
 void Search::addShapes() {
-  GeoBound bound(problem);
-  int devices = static_cast<int>(problem.devices.size()),
-      least = std::max(problem.stages, 1),
-      most =
-          problem.stages ? problem.stages : std::min(devices, problem.units());
-  for (int stages = least; stages <= most; ++stages)
-    for (int pipelines : getPipelines(devices, stages, problem.microBatches))
+  GeoBound bound(costs);
+  for (auto [stages, most] : listStages())
+    for (int pipelines : getPipelines(most))
       for (PipelineSchedule schedule : problem.schedules)
         shapes.push_back({stages, pipelines, schedule,
                           bound.get(stages, pipelines, schedule)});
@@ -179,10 +205,10 @@ GeoSearchResult Search::run() {
     result.error = "there are fewer devices than stages";
     return result;
   }
-  result.lowerBound = shapes.front().bound;
+  result.lowerBound = findLowerBound();
   int64_t soon = effort - effort / 4;
   for (size_t i = 0; i < shapes.size() && i < mostShapes; ++i)
-    if (!isFar(shapes[i]) && (effort > soon || i < 2))
+    if (!isFar(shapes[i]) && !isOver() && (effort > soon || i < 2))
       addStarts(shapes[i]);
   // As with placements: each start is annealed a little; then the better half
   // of what came of it, with twice the effort, until one is left.
@@ -208,7 +234,7 @@ GeoSearchResult Search::run() {
         effort / rounds / static_cast<int64_t>(candidates.size()) / 3;
     std::vector<Candidate> next;
     for (Candidate &candidate : candidates) {
-      if (isWorse(*candidate.shape))
+      if (isWorse(*candidate.shape) || isOver())
         continue;
       GeoAnnealing annealing(costs, candidate.shape->schedule,
                              candidate.shape->stages,
@@ -236,7 +262,7 @@ GeoSearchResult Search::run() {
   result.effort = given - effort;
   if (!best)
     result.error =
-        shapes.front().bound >= limit
+        shapes.front().bound >= limit || isOver()
             ? "no plan is as fast as required"
             : "no plan fits: of every cut into stages that was tried some "
               "stage exceeds the memory of its devices; add devices, or "
@@ -256,7 +282,7 @@ GeoSearchResult Search::run() {
 }
 
 GeoSearchResult poplar::searchGeoPlan(const GeoProblem &problem, int64_t effort,
-                                      double limit) {
+                                      double limit, const Deadline &deadline) {
   GeoSearchResult result;
   result.error = problem.check();
   if (!result.error.empty())
@@ -264,6 +290,6 @@ GeoSearchResult poplar::searchGeoPlan(const GeoProblem &problem, int64_t effort,
   auto devices = static_cast<int64_t>(problem.devices.size());
   return Search(problem,
                 std::min(effort, geoEffortOfFew * devices * devices * devices),
-                limit)
+                limit, deadline)
       .run();
 }

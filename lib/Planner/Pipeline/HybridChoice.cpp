@@ -79,7 +79,8 @@ poplar::chooseColumnPlan(const std::vector<HybridProblem> &problems,
   HybridChoice choice = chooseOf(problems, first, effort, 1, limit);
   // What does not fit with one chunk does not with several; but it may take
   // less than the limit only with several.
-  std::array<double, HybridProblem::mostChunks + 1> bounds{};
+  std::array<double, HybridProblem::mostChunks + 1> bounds;
+  bounds.fill(std::numeric_limits<double>::infinity());
   bounds[1] = choice.search.lowerBound;
   int64_t used = choice.effort;
   bool isFirst = limit == std::numeric_limits<double>::infinity();

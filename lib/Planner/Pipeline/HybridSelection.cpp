@@ -102,12 +102,17 @@ class Selector {
 public:
   Selector(const ClusterView &whole, const HybridModel &model,
            int64_t globalBatch, const HybridFilter &filter, int64_t effort,
-           int mostChunks, int64_t mostChoices, double limit);
+           int mostChunks, int64_t mostChoices, double limit,
+           const Deadline &deadline);
   HybridSelection run();
 
 private:
   ClusterView take(const Choice &choice, std::vector<int> &kept) const;
   bool isLeft() const;
+  /// There is a plan, and no time to look for others.
+  bool isOver() const {
+    return (limit < never || best.choice.search.plan) && deadline.isOver();
+  }
   double consider(Choice choice);
   std::vector<HybridCluster> pose(const ClusterView &view,
                                   std::string &error) const;
@@ -122,6 +127,7 @@ private:
   void improve(Choice choice);
   Choice change(Choice choice, const DeviceSpace::Group &group,
                 bool isIn) const;
+  double findLowerBound() const;
 
   ClusterView cluster;
   const HybridModel &model;
@@ -131,6 +137,7 @@ private:
   int mostChunks;
   int64_t mostChoices;
   double limit;
+  const Deadline &deadline;
   std::optional<DeviceSpace> space;
   /// Seconds of the choices that were searched.
   std::map<Choice, double> tried;
@@ -159,11 +166,11 @@ static int64_t limitChoices(const ClusterView &cluster) {
 Selector::Selector(const ClusterView &whole, const HybridModel &model,
                    int64_t globalBatch, const HybridFilter &filter,
                    int64_t effort, int mostChunks, int64_t mostChoices,
-                   double limit)
+                   double limit, const Deadline &deadline)
     : cluster(whole), model(model), globalBatch(globalBatch), filter(filter),
       effort(effort), mostChunks(mostChunks),
       mostChoices(mostChoices ? mostChoices : limitChoices(whole)),
-      limit(limit) {
+      limit(limit), deadline(deadline) {
   bounds.fill(never);
   mergeAlikeTypes(cluster);
   space.emplace(cluster, std::vector<bool>(cluster.types.size(), true));
@@ -203,7 +210,7 @@ ClusterView Selector::take(const Choice &choice, std::vector<int> &kept) const {
 
 bool Selector::isLeft() const {
   return static_cast<int64_t>(tried.size()) < mostChoices &&
-         used < effortOfOthers * effort;
+         used < effortOfOthers * effort && !deadline.isOver();
 }
 
 /// Seconds of the best plan of a choice; infinite if there is none, or none
@@ -308,7 +315,8 @@ void Selector::search(const Choice &choice, double &seconds) {
   double most = std::min(limit, best.choice.seconds * simulationMargin),
          least =
              static_cast<double>(globalBatch) / findUpperBound(posed.front());
-  if (least >= most) {
+  if (least >= most || isOver()) {
+    best.isExhaustive &= least >= most;
     for (double &bound : bounds)
       bound = std::min(bound, least);
     return;
@@ -398,8 +406,10 @@ void Selector::searchPart(const HybridFilter &restrict) {
 void Selector::searchParts() {
   std::vector<int> stages = best.whole.problem.zeroStages;
   for (int stage : stages)
-    if (stages.size() > 1)
+    if (stages.size() > 1 && !deadline.isOver())
       searchPart([=](HybridProblem &problem) { problem.zeroStages = {stage}; });
+  if (deadline.isOver())
+    return;
   searchPart([](HybridProblem &problem) {
     for (HybridProblem::DeviceType &type : problem.types)
       type.modes.erase(std::remove_if(type.modes.begin(), type.modes.end(),
@@ -414,7 +424,7 @@ void Selector::searchParts() {
 /// Larger numbers of each slot first.
 void Selector::tryAll() {
   Choice all = space->all(), choice = all;
-  while (used < effortOfOthers * effort) {
+  while (used < effortOfOthers * effort && !isOver()) {
     consider(choice);
     size_t slot = choice.size();
     while (slot > 0 && choice[slot - 1] == 0) {
@@ -487,6 +497,16 @@ void Selector::improve(Choice choice) {
   }
 }
 
+double Selector::findLowerBound() const {
+  double bound =
+      *std::min_element(bounds.begin() + 1, bounds.begin() + mostChunks + 1);
+  // Whatever devices take part, they compute no faster than all of them.
+  if (!best.isExhaustive && !best.whole.problem.types.empty())
+    bound = std::min(bound, static_cast<double>(globalBatch) /
+                                findUpperBound(best.whole.problem));
+  return bound;
+}
+
 HybridSelection Selector::run() {
   best.isExhaustive = space->countChoices(mostChoices + 1) <= mostChoices;
   if (best.isExhaustive)
@@ -503,21 +523,20 @@ HybridSelection Selector::run() {
     best.choice.search.lowerBound = best.finalists.front().lowerBound;
   if (!best.choice.search.plan)
     best.choice.bounds = bounds;
+  best.lowerBound = findLowerBound();
   return std::move(best);
 }
 
-HybridSelection poplar::selectHybridDevices(const ClusterView &cluster,
-                                            const HybridModel &model,
-                                            int64_t globalBatch,
-                                            const HybridFilter &filter,
-                                            int64_t effort, int mostChunks,
-                                            int64_t mostChoices, double limit) {
+HybridSelection poplar::selectHybridDevices(
+    const ClusterView &cluster, const HybridModel &model, int64_t globalBatch,
+    const HybridFilter &filter, int64_t effort, int mostChunks,
+    int64_t mostChoices, double limit, const Deadline &deadline) {
   // What is wrong with the cluster is no reason to leave devices out.
   HybridSelection none;
   if (makeHybridProblems(cluster, model, globalBatch, none.choice.search.error)
           .empty())
     return none;
   return Selector(cluster, model, globalBatch, filter, effort, mostChunks,
-                  mostChoices, limit)
+                  mostChoices, limit, deadline)
       .run();
 }

@@ -9,6 +9,7 @@
 #include "Poplar/Planner/Zero/PlanSearch.h"
 #include "Poplar/Planner/Cluster/ClusterEdit.h"
 #include "Poplar/Planner/Cluster/ReplicaCost.h"
+#include "Poplar/Planner/Zero/ZeroBound.h"
 #include "Zero/ShareSearch.h"
 #include <algorithm>
 #include <limits>
@@ -23,15 +24,25 @@ static constexpr size_t fewCombinations = 27;
 /// takes to pose and solve one problem of a cluster. By size and not by the
 /// clock, so that the same input gives the same plan on any machine.
 static constexpr int64_t workOfSearch = 1200000;
-/// Problems of each combination and in all, at least.
-static constexpr int64_t fewestProblems = 64;
+/// Problems of each combination and in all, at least; and where each is one for
+/// every number of replicas, of so many ranks or more.
+static constexpr int64_t fewestProblems = 64, fewestReplicated = 8;
+static constexpr size_t manyRanks = 1024;
 static int64_t workOfProblem(const ClusterView &cluster, Sharding sharding) {
   size_t points = 0;
   for (const DeviceProfile &profile : cluster.profiles)
     if (!profile.microBatches.empty())
       points += profile.microBatches.back();
   auto work = 20 + static_cast<int64_t>(cluster.ranks.size() + points) / 8;
-  return sharding == Sharding::Equal ? work : 4 * work;
+  switch (sharding) {
+  case Sharding::Equal:
+    return work;
+  case Sharding::Memory:
+    return 4 * work;
+  case Sharding::Replicated:
+    break;
+  }
+  return 40 * work;
 }
 
 /// Differences by rounding are none.
@@ -241,6 +252,10 @@ public:
   void run();
   /// Where not everything was tried, tries what other searches found.
   void refine();
+  /// Shares of the state were searched for.
+  bool sharesByMemory() const {
+    return sharding == Sharding::Memory && stage > 0;
+  }
   PlanOutcome finish(Untried &untried);
 
 private:
@@ -468,7 +483,7 @@ ShardingSearch::getUsableRecompute(int type) const {
     if (!choices.chooseRecompute && policy != cluster.types[type].recompute)
       return true;
     // By memory means that it has to be known.
-    return sharding == Sharding::Memory && stage > 0 &&
+    return sharesByMemory() &&
            !cluster.findProfile(type, stage, model.fingerprint, policy)->memory;
   };
   policies.erase(std::remove_if(policies.begin(), policies.end(), isOfNoUse),
@@ -482,7 +497,7 @@ ShardingSearch::getUsableRecompute(int type) const {
 void ShardingSearch::eraseDominated(
     int type, std::vector<RecomputePolicy> &policies) const {
   // Where memory decides who holds what, less memory is an end in itself.
-  if (policies.size() < 2 || (sharding == Sharding::Memory && stage > 0))
+  if (policies.size() < 2 || sharesByMemory())
     return;
   struct Known {
     const DeviceProfile *profile;
@@ -576,11 +591,15 @@ void ShardingSearch::run() {
   auto searches =
       static_cast<int64_t>(choices.stages.size() * choices.shardings.size());
   budget = workOfSearch / searches / workOfProblem(cluster, sharding);
+  int64_t fewest =
+      sharding == Sharding::Replicated && cluster.ranks.size() >= manyRanks
+          ? fewestReplicated
+          : fewestProblems;
   if (combinations <= static_cast<int64_t>(fewCombinations)) {
-    budget = std::max(budget / combinations, fewestProblems);
+    budget = std::max(budget / combinations, fewest);
     tryAllCombinations();
   } else {
-    budget = std::max(budget, fewestProblems);
+    budget = std::max(budget, fewest);
     improveCombination();
   }
 }
@@ -628,6 +647,16 @@ PlanSearchResult poplar::searchPlans(const ClusterView &cluster,
     if (outcome.best || outcome.sharding != Sharding::Replicated ||
         choices.shardings.size() == 1)
       result.outcomes.push_back(std::move(outcome));
+  }
+  if (const PlanCandidate *best = result.best()) {
+    double seconds = best->allocation.seconds;
+    bool isShared = std::any_of(
+        searches.begin(), searches.end(),
+        [](const ShardingSearch &search) { return search.sharesByMemory(); });
+    result.lowerBound =
+        result.untried.any()
+            ? std::min(findZeroBound(cluster, model, choices), seconds)
+            : seconds * (isShared ? 1 - ShareSearch::tolerance : 1);
   }
   return result;
 }

@@ -48,7 +48,7 @@ REALS = ["0.0", "-1.0", "nan", "0x7FF8000000000000", "0x7FF0000000000000"]
 REALS += ["1.0e+308", "-1.0e-300", "1.0e+30"]
 # Anything may be written here: nothing is computed from it.
 LABELS = re.compile(
-    r"predicted_seconds|predicted_uncertainty|simulated_seconds|simulated_plans|priced_plans"
+    r"predicted_seconds|lower_bound_seconds|predicted_uncertainty|simulated_seconds|simulated_plans|priced_plans"
     r'|policy "|cluster\.(profile|link|node|device_type)|architecture ='
 )
 # What of a plan may be chosen.

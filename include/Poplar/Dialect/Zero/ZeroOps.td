@@ -130,8 +130,10 @@ def Zero_PlanOp : Zero_Op<"plan", [NoRegionArguments, SingleBlock,
     an iteration.
 
     What planning found out is kept beside: seconds of an iteration by the closed
-    form (`predicted_seconds`), their relative uncertainty where profiles are
-    estimates, and simulated (`simulated_seconds`). `simulated_plans` lists the
+    form (`predicted_seconds`), what no plan that the policy chooses from takes
+    less than by that form (`lower_bound_seconds`), the relative uncertainty of
+    the former where profiles are estimates, and seconds when simulated
+    (`simulated_seconds`). `simulated_plans` lists the
     plans that were simulated to find this one, each with both times and with what
     it is. Of a plan by cost, `priced_plans` lists the plans of parts of the
     cluster than which none is both faster and cheaper: their `devices`, `policy`,
@@ -146,6 +148,7 @@ def Zero_PlanOp : Zero_Op<"plan", [NoRegionArguments, SingleBlock,
     OptionalAttr<Zero_CollectiveWire>:$gradient_wire,
     OptionalAttr<Zero_CollectiveWire>:$parameter_wire,
     OptionalAttr<F64Attr>:$predicted_seconds,
+    OptionalAttr<F64Attr>:$lower_bound_seconds,
     OptionalAttr<F64Attr>:$predicted_uncertainty,
     OptionalAttr<F64Attr>:$simulated_seconds,
     OptionalAttr<DictArrayAttr>:$simulated_plans,

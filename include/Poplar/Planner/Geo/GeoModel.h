@@ -52,11 +52,13 @@ struct GeoChoice {
   };
   std::vector<Finalist> finalists;
 };
-/// Plans that cost `limit` or more are not looked for.
+/// Shapes whose bound says that no plan of theirs is faster than one that takes
+/// `limit` are not looked for.
 GeoChoice
 searchGeoClusters(const std::vector<GeoCluster> &problems,
                   int64_t effort = geoEffort,
-                  double limit = std::numeric_limits<double>::infinity());
+                  double limit = std::numeric_limits<double>::infinity(),
+                  const Deadline &deadline = Deadline());
 
 struct GeoResult {
   HybridModel model;
@@ -67,7 +69,7 @@ struct GeoResult {
   GeoCluster cluster;
   /// The devices of the whole cluster.
   std::vector<HybridCluster::Devices> devices;
-  /// Has a plan.
+  /// Has a plan, unless it would be slower. The bound is one of all problems.
   GeoSearchResult search;
   PipelineSimulation simulation;
   /// As HybridResult::isPlayed.
@@ -75,6 +77,7 @@ struct GeoResult {
 
   double getPredicted() const { return search.plan->seconds; }
   double getLowerBound() const { return search.lowerBound; }
+  double getLowerBoundOfAll() const { return search.lowerBound; }
   bool isProven() const { return search.isProven(); }
 };
 

@@ -14,6 +14,7 @@
 #ifndef POPLAR_PLANNER_GEO_GEOSEARCH_H
 #define POPLAR_PLANNER_GEO_GEOSEARCH_H
 
+#include "Poplar/Planner/Deadline.h"
 #include "Poplar/Planner/Geo/GeoProblem.h"
 #include "Poplar/Planner/Pipeline/PipelineSimulation.h"
 #include <limits>
@@ -43,36 +44,43 @@ constexpr int64_t geoEffort = 100000000;
 /// cube of their number.
 constexpr int64_t geoEffortOfFew = 40000;
 
-/// The best plan found, of shapes whose bound is below `limit`. How it is
-/// searched for: docs/placement-theory.md.
+/// The best plan found until `deadline`, of shapes whose bound is below
+/// `limit`. How it is searched for: docs/placement-theory.md.
 GeoSearchResult
 searchGeoPlan(const GeoProblem &problem, int64_t effort = geoEffort,
-              double limit = std::numeric_limits<double>::infinity());
+              double limit = std::numeric_limits<double>::infinity(),
+              const Deadline &deadline = Deadline());
+
+class GeoCosts;
 
 /// No plan of `stages` stages and `pipelines` pipelines costs less. The proof
 /// is in GeoBound.cpp.
 class GeoBound {
 public:
   /// The problem must pass its check().
-  explicit GeoBound(const GeoProblem &problem);
+  explicit GeoBound(const GeoCosts &costs);
   double get(int stages, int pipelines, PipelineSchedule schedule) const;
 
 private:
-  double getSync(int stages, int pipelines) const;
+  double getSync(double elements, int pipelines) const;
+  double getAlone(int pipelines) const;
 
+  const GeoCosts &costs;
   const GeoProblem &problem;
   /// Least seconds of all units together: forward, and both passes; and of the
   /// unit that takes most, both.
   double forward = 0, both = 0, longestUnit = 0;
-  /// 1 / seconds of all units, of the devices that are fastest, added up.
-  std::vector<double> rates;
+  /// Seconds of all units on each device, ascending; and 1 / seconds of so many
+  /// devices that are fastest, added up.
+  std::vector<double> whole, rates;
   /// The least part that a unit's share of all units' seconds adds up to.
   double shareSum = 0;
   /// The cheapest messages that join all devices without a cycle, added up.
   std::vector<double> joins;
-  double elements = 0;
-  /// By node: least delay and greatest bandwidth to another.
-  std::vector<LinkSpeed> best;
+  /// Of all units, of them what is tied, and of the first without that.
+  double elements = 0, tied = 0, firstElements = 0;
+  /// The least delay and the greatest bandwidth between nodes.
+  LinkSpeed best = {std::numeric_limits<double>::infinity(), 0};
   /// The most devices of any node, and the fastest link inside one.
   int mostInNode = 1;
   LinkSpeed bestInside = {0, 0};

@@ -9,6 +9,7 @@
 #ifndef POPLAR_PLANNER_PIPELINE_HYBRIDRESULT_H
 #define POPLAR_PLANNER_PIPELINE_HYBRIDRESULT_H
 
+#include "Poplar/Planner/Deadline.h"
 #include "Poplar/Planner/Model/WireFormat.h"
 #include "Poplar/Planner/Pipeline/HybridColumns.h"
 #include "Poplar/Planner/Pipeline/HybridModel.h"
@@ -38,12 +39,19 @@ struct HybridRequest {
   /// Seconds of a plan that exists already. Plans that cannot take less, given
   /// how far costs lie from simulation, are not looked for.
   double knownSeconds = std::numeric_limits<double>::infinity();
+  /// What is not begun until then, is left out, unless nothing is known.
+  Deadline deadline;
 
   bool hasKnownPlan() const {
     return knownSeconds < std::numeric_limits<double>::infinity();
   }
   /// Plans that cost as much or more are not looked for.
   double getCostLimit() const { return knownSeconds * simulationMargin; }
+  /// A plan that takes so long by the costs of units is not faster than what is
+  /// known, nor than a plan whose programs take `fastest`.
+  bool isFar(double seconds, double fastest) const {
+    return seconds >= std::min(fastest, knownSeconds) * simulationMargin;
+  }
 };
 
 /// A plan that was played before the fastest was taken.
@@ -75,6 +83,10 @@ struct HybridResult {
   /// of all choices of devices if they were all tried, else of those at hand;
   /// and what no plan of any kind takes less than, of the latter.
   double predicted = 0, lowerBound = 0, lowerBoundOfKinds = 0;
+  /// What no plan takes less than, of any devices and in any number of chunks;
+  /// where columns are planned, they are not counted. Known also where there is
+  /// no plan, as none takes less than HybridRequest::knownSeconds.
+  double lowerBoundOfAll = 0;
   bool triedAllDevices = false;
   /// Lanes of all columns, one after the other.
   PipelineSimulation simulation;
@@ -85,6 +97,7 @@ struct HybridResult {
 
   double getPredicted() const { return predicted; }
   double getLowerBound() const { return lowerBound; }
+  double getLowerBoundOfAll() const { return lowerBoundOfAll; }
   bool isProven() const { return lowerBound >= predicted * (1 - 1e-9); }
 };
 

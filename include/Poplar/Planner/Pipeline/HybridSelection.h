@@ -18,6 +18,7 @@
 #ifndef POPLAR_PLANNER_PIPELINE_HYBRIDSELECTION_H
 #define POPLAR_PLANNER_PIPELINE_HYBRIDSELECTION_H
 
+#include "Poplar/Planner/Deadline.h"
 #include "Poplar/Planner/Pipeline/HybridChoice.h"
 #include "Poplar/Planner/Pipeline/HybridModel.h"
 #include <functional>
@@ -54,6 +55,9 @@ struct HybridSelection {
   /// Every choice of devices was posed, so that the bound of the choice is one
   /// for all devices.
   bool isExhaustive = false;
+  /// By the closed form, no plan of any devices takes less, in any number of
+  /// chunks.
+  double lowerBound = 0;
 };
 
 /// Lets devices of a type of the cluster recompute the same in each group, as
@@ -73,13 +77,15 @@ using HybridFilter = std::function<void(HybridProblem &)>;
 /// at most `mostChoices` in all (0: 24 to 2048, fewer for more devices), and
 /// with at most as much effort as all devices together have. A choice that
 /// computes too slowly to be better is not searched, nor are plans that take
-/// `limit` or more by the cost. Deterministic. Without a plan, the error says
-/// why all devices together have none.
+/// `limit` or more by the cost. Deterministic, unless `deadline` ends it. Where
+/// that is over and a plan of `limit` known, nothing is searched. Without a
+/// plan, the error says why all devices together have none.
 HybridSelection selectHybridDevices(
     const ClusterView &cluster, const HybridModel &model, int64_t globalBatch,
     const HybridFilter &filter, int64_t effort = hybridEffort,
     int mostChunks = HybridProblem::mostChunks, int64_t mostChoices = 0,
-    double limit = std::numeric_limits<double>::infinity());
+    double limit = std::numeric_limits<double>::infinity(),
+    const Deadline &deadline = Deadline());
 
 } // namespace poplar
 

@@ -92,9 +92,10 @@ struct Plan {
   std::vector<Group> groups = {Group()};
   /// In the order of groups, pipelines, and ranks that share units.
   std::vector<Rank> ranks;
-  /// Seconds of an iteration by the closed form, and the relative uncertainty
-  /// of profiles that are estimates.
-  std::optional<double> predicted, uncertainty;
+  /// Seconds of an iteration by the closed form; those that no plan that the
+  /// policy chooses from takes less than; and the relative uncertainty of
+  /// profiles that are estimates.
+  std::optional<double> predicted, lowerBound, uncertainty;
   /// Simulated seconds of the plan itself, where it was simulated, and of the
   /// plans that it was chosen from, itself among them.
   std::optional<double> simulated;

@@ -98,6 +98,9 @@ struct PlanSearchResult {
   /// unless nothing else was asked for.
   std::vector<PlanOutcome> outcomes;
   Untried untried;
+  /// Of an exact policy: no plan of the choices takes less by the closed form.
+  /// The best plan's time, if all was tried.
+  double lowerBound = 0;
 
   /// The fastest plan; of equals, the first: the lowest stage, shared equally.
   /// Null if there is no plan.
