@@ -225,10 +225,14 @@ class Checker:
         """Compares the plan that is made without any option with all others."""
         report = f"{self.directory}/report.json"
         seconds = self.plan(cluster, model, batch, "auto", ("--json", report))
-        bound = 0
+        # By policy. Each kind of plans has its own closed form.
+        bounds = {}
         if seconds:
             with open(report) as file:
-                bound = json.load(file)["lower_bound_of_all_kinds_seconds"]
+                found = json.load(file)
+            bounds = {kind["policy"]: kind.get("lower_bound_seconds", 0)
+                      for kind in found["kinds"]}  # fmt: skip
+            bound = found["lower_bound_of_all_kinds_seconds"]
             self.gaps.append(self.predicted / bound - 1)
         # What the cluster file says of recomputation is no choice.
         fixed = any("recompute" in it for it in cluster["device_types"].values())
@@ -240,7 +244,11 @@ class Checker:
                    for node in cluster["nodes"] if len(cluster["nodes"]) > 1]  # fmt: skip
         for part, policy, options in others:
             other = self.plan(part, model, batch, policy, options)
-            if other and self.predicted and self.predicted < bound * (1 - 1e-9):
+            # Shares are the best but for 0.05 %, and the order of ranks is not
+            # searched. Of auto, it is not known which kind was chosen.
+            kind = policy if policy in ("auto", "hybrid", "geo") else "exact"
+            bound = bounds.get(kind, 0)
+            if other and self.predicted and self.predicted < bound * (1 - 4e-3):
                 self.fail(
                     f"{number}: {policy} {' '.join(options)} is predicted to take "
                     f"{self.predicted} s, less than the bound {bound} s",

@@ -34,6 +34,9 @@ static std::string formatNodes(llvm::StringRef first, llvm::StringRef last) {
   return first == last ? first.str() : (first + " .. " + last).str();
 }
 
+/// How far a plan is from a lower bound if that is worth a line.
+static constexpr double leastGap = 1.001;
+
 static std::string formatHead(const Plan &plan) {
   std::string text =
       formatv("plan      stage {0}, {1} an iteration on {2}, policy {3}",
@@ -50,7 +53,8 @@ static std::string formatHead(const Plan &plan) {
   if (plan.uncertainty)
     text += formatv(" (estimate, +-{0:f0} %)", 100 * *plan.uncertainty);
   text += "\n";
-  if (plan.lowerBound && plan.policy == "exact")
+  if (plan.lowerBound && plan.policy == "exact" &&
+      plan.predicted.value_or(0) > *plan.lowerBound * leastGap)
     text += formatv("  by the closed form, no plan of ZeRO alone takes less "
                     "than {0:f4} s\n",
                     *plan.lowerBound);

@@ -149,9 +149,10 @@ static bool canDecode(ModuleOp module) {
   });
 }
 
-static LogicalResult schedule(ModuleOp module, const OverlapOptions &options,
-                              TimingScope &timing, IRLevel last,
-                              bool isChecked) {
+LogicalResult poplar::schedulePrograms(ModuleOp module,
+                                       const OverlapOptions &options,
+                                       TimingScope &timing, IRLevel last,
+                                       bool isChecked) {
   auto run = [&](ModuleOp target,
                  llvm::function_ref<void(OpPassManager &)> build) {
     PassManager pm(module.getContext());
@@ -182,12 +183,6 @@ static LogicalResult schedule(ModuleOp module, const OverlapOptions &options,
   });
 }
 
-LogicalResult poplar::schedulePrograms(ModuleOp module,
-                                       const OverlapOptions &options,
-                                       TimingScope &timing, IRLevel last) {
-  return schedule(module, options, timing, last, /*isChecked=*/true);
-}
-
 LogicalResult poplar::scheduleCandidate(ModuleOp module,
                                         const OverlapOptions &options) {
 #ifdef NDEBUG
@@ -196,7 +191,7 @@ LogicalResult poplar::scheduleCandidate(ModuleOp module,
   constexpr bool isChecked = true;
 #endif
   TimingScope untimed;
-  return schedule(module, options, untimed, IRLevel::Zero, isChecked);
+  return schedulePrograms(module, options, untimed, IRLevel::Zero, isChecked);
 }
 
 void poplar::buildKernelPipeline(OpPassManager &pm,

@@ -115,12 +115,13 @@ void buildSchedulePipeline(mlir::OpPassManager &pm,
 void chooseScheduleOptions(mlir::ModuleOp program, ScheduleOptions &options);
 
 /// Replaces the plan of a module by the programs of its device types, modules
-/// inside this one, at the scheduled level and checked against each other; at
-/// `last` and unchecked if that comes earlier.
+/// inside this one, at the scheduled level and checked against each other,
+/// unless `isChecked` is false; at `last` and unchecked if that comes earlier.
 llvm::LogicalResult schedulePrograms(mlir::ModuleOp module,
                                      const OverlapOptions &options,
                                      mlir::TimingScope &timing,
-                                     IRLevel last = IRLevel::Zero);
+                                     IRLevel last = IRLevel::Zero,
+                                     bool isChecked = true);
 
 /// The same for programs of which only the time is asked, one of many plans:
 /// nothing is checked, unless assertions are.

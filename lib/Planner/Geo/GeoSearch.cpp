@@ -262,7 +262,7 @@ GeoSearchResult Search::run() {
   result.effort = given - effort;
   if (!best)
     result.error =
-        shapes.front().bound >= limit || isOver()
+        limit < never && (shapes.front().bound >= limit || isOver())
             ? "no plan is as fast as required"
             : "no plan fits: of every cut into stages that was tried some "
               "stage exceeds the memory of its devices; add devices, or "

@@ -32,5 +32,5 @@ module attributes {nn.model = {architecture = "tiny", num_layers = 2 : i64, seq_
 
 // The result:
 //
-// CHECK:   zero.plan stage {{[01]}} global_batch 4 policy "geo"{{.*}} attributes {predicted_seconds = {{.*}}, simulated_seconds = {{.*}}} {
+// CHECK:   zero.plan stage {{[01]}} global_batch 4 policy "geo"{{.*}} attributes {lower_bound_seconds = {{.*}}, predicted_seconds = {{.*}}, simulated_seconds = {{.*}}} {
 // CHECK-NEXT:     zero.rank @fast node "near"

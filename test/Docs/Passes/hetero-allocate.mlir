@@ -13,7 +13,7 @@ module attributes {nn.model = {architecture = "tiny", num_parameters = 64 : i64}
 
 // The result:
 //
-// CHECK:   zero.plan stage 0 global_batch 10 policy "exact" attributes {predicted_seconds = {{.*}}} {
+// CHECK:   zero.plan stage 0 global_batch 10 policy "exact" attributes {lower_bound_seconds = {{.*}}, predicted_seconds = {{.*}}} {
 // CHECK-NEXT:     zero.rank @fast node "n" micro_batch 8 steps 1 last 8
 // CHECK-NEXT:     zero.rank @slow node "n" micro_batch 2 steps 1 last 2
 // CHECK-NEXT:   }

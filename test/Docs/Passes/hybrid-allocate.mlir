@@ -32,5 +32,5 @@ module attributes {nn.model = {architecture = "tiny", num_layers = 2 : i64, seq_
 
 // The result:
 //
-// CHECK:   zero.plan stage 0 global_batch 4 policy "hybrid"{{.*}} attributes {predicted_seconds = {{.*}}, simulated_seconds = {{.*}}} {
+// CHECK:   zero.plan stage 0 global_batch 4 policy "hybrid"{{.*}} attributes {lower_bound_seconds = {{.*}}, predicted_seconds = {{.*}}, simulated_seconds = {{.*}}} {
 // CHECK-NEXT:     zero.rank @
