@@ -165,8 +165,14 @@ static std::array<int64_t, 2> countBytes(exec::KernelOp kernel) {
     }
     for (Operation *user : argument.getUsers())
       if (auto extract = dyn_cast<tensor::ExtractOp>(user))
-        if (auto op = extract->getParentOfType<linalg::GenericOp>())
-          count(op.getStaticLoopRanges(), extract.getType());
+        if (auto op = extract->getParentOfType<linalg::GenericOp>()) {
+          // An element that all iterations read, as a learning rate, is one.
+          bool isOne = llvm::all_of(extract.getIndices(), [](Value index) {
+            return getConstantIntValue(index).has_value();
+          });
+          count(isOne ? ArrayRef<int64_t>() : op.getStaticLoopRanges(),
+                extract.getType());
+        }
   }
   for (Type type : kernel.getResultTypes())
     countTensor(type);

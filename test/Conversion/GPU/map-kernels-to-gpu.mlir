@@ -144,3 +144,27 @@ exec.kernel @scale(%x: tensor<?xf32>) -> tensor<?xf32>
   } -> tensor<?xf32>
   exec.yield %y : tensor<?xf32>
 }
+
+// -----
+
+#i = affine_map<(d0) -> (d0)>
+
+// Of numbers that all elements share, only those that are read are counted, and
+// once: 8 bytes for a launch, and 8 for an element.
+
+// CHECK: exec.gpu_kernel "decay" block [256, 1, 1] pointers 2 parts_per_block 1024 bytes 8 per_sample 8
+exec.kernel @decay(%x: tensor<?xf32>, %hyper: tensor<16xf32>) -> tensor<?xf32>
+    flat 1 per_sample in_place [0] {
+  %y = linalg.generic {indexing_maps = [#i], iterator_types = ["parallel"]}
+      outs(%x : tensor<?xf32>) {
+  ^bb0(%a: f32):
+    %c0 = arith.constant 0 : index
+    %c7 = arith.constant 7 : index
+    %rate = tensor.extract %hyper[%c0] : tensor<16xf32>
+    %decay = tensor.extract %hyper[%c7] : tensor<16xf32>
+    %p = arith.mulf %a, %rate : f32
+    %s = arith.addf %p, %decay : f32
+    linalg.yield %s : f32
+  } -> tensor<?xf32>
+  exec.yield %y : tensor<?xf32>
+}
