@@ -301,10 +301,11 @@ private:
   /// nothing else. Looks for errors of whatever is under way.
   void call(nccl::Status S, const char *What) {
     comm::Pause P;
-    if (!Comm)
-      fail(N.Name, " was ended by an earlier error");
+    // There is no communicator where the library could not start one.
     if (S != 0 && S != nccl::InProgress)
       refuse(S, What);
+    if (!Comm)
+      fail(N.Name, " was ended by an earlier error");
     while (true) {
       nccl::Status State = 0;
       S = N.ncclCommGetAsyncError(Comm, &State);
@@ -322,7 +323,8 @@ private:
   }
 
   [[noreturn]] void refuse(nccl::Status S, const char *What) {
-    const char *Last = Comm ? N.ncclGetLastError(Comm) : nullptr;
+    // The library's last error, whatever the communicator.
+    const char *Last = N.ncclGetLastError(Comm);
     std::string Detail = Last && *Last ? std::string(" (") + Last + ")" : "";
     std::string Text = N.ncclGetErrorString(S);
     // Collectives under way would wait forever.
