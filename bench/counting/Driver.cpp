@@ -214,6 +214,15 @@ Result cuStreamCreate(Stream *stream, unsigned) {
   return 0;
 }
 
+Result cuCtxGetStreamPriorityRange(int *least, int *greatest) {
+  *least = *greatest = 0;
+  return 0;
+}
+
+Result cuStreamCreateWithPriority(Stream *stream, unsigned flags, int) {
+  return cuStreamCreate(stream, flags);
+}
+
 Result cuStreamDestroy_v2(Stream stream) {
   delete stream;
   return 0;

@@ -64,7 +64,12 @@ public:
     Context Primary;
     check(D.cuDevicePrimaryCtxRetain(&Primary, GPU), "make a context");
     check(D.cuCtxSetCurrent(Primary), "use its context");
-    check(D.cuStreamCreate(&Queue, NonBlocking), "create a stream");
+    // Else blocks of a collective wait behind all of a product that computes.
+    int Least = 0, Greatest = 0;
+    check(D.cuCtxGetStreamPriorityRange(&Least, &Greatest),
+          "tell its priorities");
+    check(D.cuStreamCreateWithPriority(&Queue, NonBlocking, Greatest),
+          "create a stream");
     for (Event &Point : Points)
       check(D.cuEventCreate(&Point, NoTiming), "create an event");
   }

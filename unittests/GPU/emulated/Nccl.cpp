@@ -20,6 +20,7 @@
 // progress,
 //   which it is until the program has asked
 // - a thread without the GPU's context is refused, as are two ranks on a GPU
+//   and collectives on a stream that is not of the greatest priority
 // - sums are taken in another order for every slice, so that a program that
 //   relies on one is found out
 // - the communicator has to be finalized, and memory deregistered, before it is
@@ -398,6 +399,10 @@ Status add(Comm comm, Stream stream, Call call) {
     return invalidArgument;
   if (getCurrentDevice() < 0)
     return unhandledCuda;
+  if (getQueue(stream).priority != greatestPriority) {
+    comm->last = "on a stream whose blocks wait behind those of products";
+    return InvalidUsage;
+  }
   if (const char *log = std::getenv("POPLAR_EMULATED_NCCL_LOG");
       log && comm->rank == 0)
     std::ofstream(log, std::ios::app) << call.name << "\n";
