@@ -91,15 +91,20 @@ exec.kernel @largest(%x: tensor<?x4x72xf32>) -> tensor<?x4xf32>
 #btd = affine_map<(d0, d1, d2) -> (d0, d1, d2)>
 #d = affine_map<(d0, d1, d2) -> (d2)>
 
-// Columns: 32 threads of 8 bf16 columns, and as many groups of rows as have room
-// for their sums; the groups' sums are added in order by one thread.
+// Columns: 2 threads of 8 bf16 columns each, which is what memory gives at a time,
+// so that there are 48 blocks of 256 groups of rows. A thread reads four rows at a
+// time. The groups of a subgroup exchange their sums; those of the 16 subgroups are
+// added in order by one thread.
 
-// CHECK: exec.gpu_kernel "bias" block [32, 32, 1] pointers {{[0-9]+}} parts_per_block 256 bytes {{[0-9]+}} per_sample {{[0-9]+}}
+// CHECK: exec.gpu_kernel "bias" block [2, 256, 1] pointers {{[0-9]+}} parts_per_block 16 bytes {{[0-9]+}} per_sample {{[0-9]+}}
 // CHECK-LABEL: gpu.func @bias
-// CHECK-SAME: workgroup(%[[SHARED:.+]] : memref<32x256xf32, #gpu.address_space<workgroup>> {llvm.align = 16 : i64})
-// CHECK-SAME: known_block_size = array<i32: 32, 32, 1>
-// CHECK: scf.for
-// CHECK: llvm.load {{.+}} {alignment = 16 : i64} : !llvm.ptr -> vector<8xbf16>
+// CHECK-SAME: workgroup(%[[SHARED:.+]] : memref<16x16xf32, #gpu.address_space<workgroup>> {llvm.align = 16 : i64})
+// CHECK-SAME: known_block_size = array<i32: 2, 256, 1>
+// CHECK: scf.for {{.+}} step %c1024_i64
+// CHECK-COUNT-4: llvm.load {{.+}} {alignment = 16 : i64} : !llvm.ptr -> vector<8xbf16>
+// CHECK: scf.for {{.+}} step %c256_i64
+// CHECK: gpu.subgroup_reduce add %{{.+}} cluster(size = 16, stride = 2) : (f32) -> f32
+// CHECK: scf.if
 // CHECK: memref.store %{{.+}}, %[[SHARED]]
 // CHECK: gpu.barrier
 // CHECK: scf.if
