@@ -19,8 +19,8 @@ from collections import Counter, namedtuple
 from sass import find_main_loop
 
 Executed = namedtuple("Executed", "instructions branches bytes rounds matrix")
-# Threads of a sample may not run longer.
-MOST_BLOCKS = 20_000_000
+# Basic blocks of a thread. One that waits for data would go on forever.
+MOST_BLOCKS = 200_000
 WIDTH = re.compile(r"[busf](8|16|32|64)$")
 
 
