@@ -10,9 +10,10 @@ and the instructions and branches of its main loop.
 
 A cubin is an ELF file with a section .text.KERNEL for each kernel; registers are an
 attribute in .nv.info. From sm_70 on, an instruction has 16 bytes, with its operation in
-the lowest 12 bits. The distance of a relative branch, in units of four bytes from the
-next instruction, has its lowest 8 bits in bits 16 to 23, and the others from bit 34 on.
-NVIDIA does not document that; nvdisasm prints the same targets."""
+the lowest 12 bits. The distance of a relative branch from the next instruction is in
+bits 34 to 81, in units of four bytes; from sm_90 on, its lowest 8 bits are bits 16 to 23
+and those are the others. NVIDIA does not document that; nvdisasm prints the same targets
+for sm_75 to sm_120."""
 
 import os
 import shutil
@@ -24,7 +25,8 @@ from collections import namedtuple
 # if there is no loop.
 Code = namedtuple("Code", "registers shared_bytes instructions loop")
 
-BRA, NOP = 0x947, 0x918
+# Branches by each thread's predicate, and by one of the warp.
+BRANCHES, NOP = (0x947, 0x547), 0x918
 # EIATTR_REGCOUNT, whose value has a size in front (EIFMT_SVAL).
 REGISTERS, SIZED = 0x2F, 4
 
@@ -43,7 +45,7 @@ def assemble(ptx, chip):
     if subprocess.run(command, capture_output=True).returncode:
         return {}
     with open(cubin, "rb") as file:
-        code = read_cubin(file.read())
+        code = read_cubin(file.read(), int(chip[3:]))
     os.remove(cubin)
     return code
 
@@ -75,25 +77,33 @@ def read_registers(data, sections):
     return registers
 
 
-def read_cubin(data):
+def read_cubin(data, capability):
     sections = read_sections(data)
     kernels = {}
     for name, registers in read_registers(data, sections).items():
         offset, size = sections[".text." + name]
         shared = sections.get(".nv.shared." + name, (0, 0))[1]
-        kernels[name] = Code(registers, shared, *read_code(data[offset : offset + size]))
+        kernels[name] = Code(registers, shared, *read_code(data[offset : offset + size], capability))
     return kernels
 
 
-def read_code(text):
+def find_target(word, index, capability):
+    """The number of the instruction to which the one at `index` jumps."""
+    distance = word >> 34 & (1 << 48) - 1
+    distance -= (distance >> 47) << 48
+    if capability >= 90:
+        distance = distance << 8 | word >> 16 & 0xFF
+    return index + 1 + distance // 4
+
+
+def read_code(text, capability):
     """Instructions of a kernel, and those of its main loop."""
     words = [int.from_bytes(text[at : at + 16], "little") for at in range(0, len(text), 16)]
-    branches = {}
-    for index, word in enumerate(words):
-        if word & 0xFFF == BRA:
-            distance = (word >> 34 & (1 << 48) - 1) << 8 | word >> 16 & 0xFF
-            distance -= (distance >> 55) << 56
-            branches[index] = index + 1 + distance // 4
+    branches = {
+        index: find_target(word, index, capability)
+        for index, word in enumerate(words)
+        if word & 0xFFF in BRANCHES
+    }
     # An endless loop and NOPs follow the last instruction.
     loops = [(target, index) for index, target in branches.items() if target < index]
     total = sum(word & 0xFFF != NOP for word in words) - 1
