@@ -303,14 +303,14 @@ class Kernel:
                     totals[field] += count * amount
         return Executed(*totals)
 
-    def sample(self, grid, sizes, parameters, blocks=5):
-        """The mean over blocks in all parts of the grid, by a thread in the middle of
-        each. If there is one block, some of its threads may have nothing to do: then
-        it is the mean over threads in all parts of it."""
+    def sample(self, grid, sizes, parameters, count=5):
+        """The mean over threads in all parts of a block, the first among them, each of
+        a block in another part of the grid."""
         threads = sizes[0] * sizes[1] * sizes[2]
-        spread = lambda number: {(2 * i + 1) * number // (2 * blocks) for i in range(blocks)}  # noqa: E731
-        chosen = {(b, threads // 2) for b in spread(grid)} if grid > 1 else {(0, t) for t in spread(threads)}
-        runs = [self.execute(b, t, sizes, parameters) for b, t in sorted(chosen)]
+        runs = [
+            self.execute((2 * i + 1) * grid // (2 * count), i * threads // count, sizes, parameters)
+            for i in range(count)
+        ]
         return Executed(*(sum(field) / len(runs) for field in zip(*runs)))
 
     def find_loop(self):

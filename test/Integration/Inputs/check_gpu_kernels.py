@@ -39,6 +39,7 @@ def check(step, left_out):
         for field in KERNEL:
             assert row[field] is not None, f"{name} has no {field}"
         assert row["executed_instructions"] > 0 and row["grid"] > 0, f"{name} does nothing"
+        assert row["bytes_moved"] > 0, f"{name} moves nothing"
         assert row["counted_in"] == "PTX" or row["registers"] > 0, f"{name} has no registers"
     for name, expected in EXPECTED.items():
         counted = sum(row["count"] for row in launches if name in row["kernel"])
