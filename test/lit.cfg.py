@@ -121,6 +121,13 @@ if os.path.exists(os.path.join(emulated_cuda, "libcuda.so.1")):
     config.substitutions.append(("%emulated_cuda", emulated_cuda))
 else:
     lacks("emulated-cuda", "lib/emulated-cuda/libcuda.so.1 was not built")
+# A driver that counts launches; see bench/counting/.
+counting_cuda = os.path.join(config.poplar_obj_root, "lib", "counting-cuda")
+if os.path.exists(os.path.join(counting_cuda, "libcuda.so.1")):
+    config.available_features.add("counting-cuda")
+    config.substitutions.append(("%counting_cuda", counting_cuda))
+else:
+    lacks("counting-cuda", "lib/counting-cuda/libcuda.so.1 was not built")
 if has_pipeline():
     config.available_features.add("pipeline")
     # oneDNN multiplies bf16 from AVX-512 on.

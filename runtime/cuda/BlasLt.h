@@ -39,7 +39,10 @@ constexpr uint32_t EpilogueNone = 1, EpilogueBias = 4, EpilogueGeluBias = 36,
                    EpilogueBiasGradA = 256, EpilogueBiasGradB = 512;
 /// cublasLtMatmulPreferenceAttributes_t; the alignments of A, B, C and D follow
 /// each other.
-constexpr int MaxWorkspaceBytes = 1, MinAlignmentA = 5;
+constexpr int MaxWorkspaceBytes = 1, ReductionSchemes = 3, MinAlignmentA = 5;
+/// cublasLtReductionScheme_t, how partial sums are added where the sum over K
+/// is split: not at all, and in the type that sums are computed in.
+constexpr uint32_t NotSplit = 0, SplitInComputeType = 2;
 
 /// cublasLtMatmulAlgoConfigAttributes_t.
 constexpr int AlgorithmId = 0, AlgorithmTile = 1, AlgorithmSplitK = 2,

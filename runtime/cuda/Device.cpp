@@ -443,7 +443,7 @@ double Device::measurePeakFlops(PoplarType Type) {
     if (static_cast<int64_t>(Free) < 4 * Bytes)
       break;
     Allocation Operands(3 * Bytes);
-    zero(Operands.data(), Operands.size());
+    fillRandomly(Operands.data(), 2 * Bytes, Type, Data->OnGPU.Queue);
     PoplarGemm Gemm{Size, Size, Size,         0, 0, 0, 0, 0, Type,
                     Type, Type, POPLAR_STORE, 0};
     CublasCache Products(Data->Capability, 0);

@@ -82,7 +82,9 @@ constexpr int JitErrorLog = 5, JitErrorLogBytes = 6;
   X(cuMemcpyDtoHAsync_v2, void *, Address, size_t, Stream)                     \
   X(cuMemcpyDtoDAsync_v2, Address, Address, size_t, Stream)                    \
   X(cuMemsetD8Async, Address, unsigned char, size_t, Stream)                   \
+  X(cuCtxGetStreamPriorityRange, int *, int *)                                 \
   X(cuStreamCreate, Stream *, unsigned)                                        \
+  X(cuStreamCreateWithPriority, Stream *, unsigned, int)                       \
   X(cuStreamDestroy_v2, Stream)                                                \
   X(cuStreamSynchronize, Stream)                                               \
   X(cuStreamWaitEvent, Stream, Event, unsigned)                                \

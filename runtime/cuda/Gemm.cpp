@@ -167,8 +167,9 @@ struct CublasCache::Impl {
           "describe a product");
   }
 
-  /// Chooses an algorithm; not 0 if the library has none.
-  Status choose(const PoplarGemm &Gemm, Prepared &P);
+  /// Chooses an algorithm for sums of `Depth` products; not 0 if the library
+  /// has none.
+  Status choose(const PoplarGemm &Gemm, int64_t Depth, Prepared &P);
   /// Does what an epilogue would, once there is the product.
   void finish(const PoplarGemm &Gemm, const GemmOperands &Operands,
               int64_t Batch, Stream Queue) const;
@@ -198,7 +199,8 @@ void CublasCache::Impl::sayOnce(const PoplarGemm &Gemm, Status S) {
                  Lt.Name.c_str(), Name.c_str(), Lt.cublasLtGetStatusName(S));
 }
 
-Status CublasCache::Impl::choose(const PoplarGemm &Gemm, Prepared &P) {
+Status CublasCache::Impl::choose(const PoplarGemm &Gemm, int64_t Depth,
+                                 Prepared &P) {
   auto Set = [&](int Attribute, const auto &Value) {
     return Lt.cublasLtMatmulDescSetAttribute(P.Description, Attribute, &Value,
                                              sizeof(Value));
@@ -226,6 +228,14 @@ Status CublasCache::Impl::choose(const PoplarGemm &Gemm, Prepared &P) {
     if (SumBytes > getSumBytes())
       Sums = std::make_unique<Allocation>(SumBytes);
   }
+  // By default, partial sums may be rounded to the result's 16 bits. Sums that
+  // are no multiple of a tile's depth are not split: cuBLAS 12.8 to 13.1 is
+  // reported to drop what is left of them (facebookexperimental/triton#2767).
+  constexpr int64_t TileDepth = 128;
+  uint32_t Schemes = Depth % TileDepth == 0 ? SplitInComputeType : NotSplit;
+  check(Lt.cublasLtMatmulPreferenceSetAttribute(Preference, ReductionSchemes,
+                                                &Schemes, sizeof(Schemes)),
+        "add partial sums in f32");
   int Found = 0;
   Status S = Lt.cublasLtMatmulAlgoGetHeuristic(
       Handle, P.Description, P.Left, P.Right, P.Result, P.Result, Preference, 1,
@@ -315,11 +325,11 @@ void CublasCache::prepare(const PoplarGemm &Gemm, int64_t Batch, bool Fuse) {
   Data->set(P.Description, TransA, Gemm.trans_b ? Transposed : Plain);
   Data->set(P.Description, TransB, Gemm.trans_a ? Transposed : Plain);
   P.IsPlain = !Fuse && getEpilogue(Gemm);
-  Status S = Data->choose(Gemm, P);
+  Status S = Data->choose(Gemm, Depth, P);
   if (S != 0 && getEpilogue(Gemm) && !P.IsPlain) {
     Data->sayOnce(Gemm, S);
     P.IsPlain = true;
-    S = Data->choose(Gemm, P);
+    S = Data->choose(Gemm, Depth, P);
   }
   if (P.IsPlain || countBiasGradients(Gemm))
     Data->getKernels();

@@ -11,9 +11,11 @@
 #include "program/Executor.h"
 #include "support/Error.h"
 #include "support/Log.h"
+#include "support/Random.h"
 
 #include <algorithm>
 #include <cstring>
+#include <vector>
 
 using namespace poplar::runtime;
 using namespace poplar::runtime::cuda;
@@ -124,4 +126,21 @@ void PinnedBuffer::copyOut(char *To, const char *From, size_t Bytes,
     From += Count;
     Bytes -= Count;
   }
+}
+
+void cuda::fillRandomly(char *To, int64_t Bytes, PoplarType Type,
+                        Stream Queue) {
+  std::vector<uint64_t> Values(static_cast<size_t>(Bytes / 8));
+  uint64_t Mask = Type == POPLAR_F32    ? 0x807FFFFF807FFFFFu
+                  : Type == POPLAR_BF16 ? 0x807F807F807F807Fu
+                                        : 0x83FF83FF83FF83FFu,
+           One = Type == POPLAR_F32    ? 0x3F8000003F800000u
+                 : Type == POPLAR_BF16 ? 0x3F803F803F803F80u
+                                       : 0x3C003C003C003C00u;
+  for (size_t I = 0; I < Values.size(); ++I)
+    Values[I] = (splitmix64(I) & Mask) | One;
+  PinnedBuffer Pinned;
+  Pinned.copyIn(To, reinterpret_cast<const char *>(Values.data()),
+                static_cast<size_t>(Bytes), Queue);
+  check(Driver::get().cuStreamSynchronize(Queue), "copy to the GPU");
 }

@@ -9,6 +9,7 @@
 #ifndef POPLAR_RUNTIME_CUDA_MEMORY_H
 #define POPLAR_RUNTIME_CUDA_MEMORY_H
 
+#include "Poplar/Runtime/ABI.h"
 #include "cuda/Driver.h"
 
 #include <cstdint>
@@ -64,6 +65,10 @@ private:
   int Half = 0;
   size_t Used = 0;
 };
+
+/// Fills memory with numbers of one magnitude, of random signs and fractions: a
+/// GPU multiplies zeros with less power, and so at a higher clock.
+void fillRandomly(char *To, int64_t Bytes, PoplarType Type, Stream Queue);
 
 } // namespace poplar::runtime::cuda
 

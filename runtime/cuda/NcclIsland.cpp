@@ -64,7 +64,12 @@ public:
     Context Primary;
     check(D.cuDevicePrimaryCtxRetain(&Primary, GPU), "make a context");
     check(D.cuCtxSetCurrent(Primary), "use its context");
-    check(D.cuStreamCreate(&Queue, NonBlocking), "create a stream");
+    // Else blocks of a collective wait behind all of a product that computes.
+    int Least = 0, Greatest = 0;
+    check(D.cuCtxGetStreamPriorityRange(&Least, &Greatest),
+          "tell its priorities");
+    check(D.cuStreamCreateWithPriority(&Queue, NonBlocking, Greatest),
+          "create a stream");
     for (Event &Point : Points)
       check(D.cuEventCreate(&Point, NoTiming), "create an event");
   }
@@ -301,10 +306,11 @@ private:
   /// nothing else. Looks for errors of whatever is under way.
   void call(nccl::Status S, const char *What) {
     comm::Pause P;
-    if (!Comm)
-      fail(N.Name, " was ended by an earlier error");
+    // There is no communicator where the library could not start one.
     if (S != 0 && S != nccl::InProgress)
       refuse(S, What);
+    if (!Comm)
+      fail(N.Name, " was ended by an earlier error");
     while (true) {
       nccl::Status State = 0;
       S = N.ncclCommGetAsyncError(Comm, &State);
@@ -322,7 +328,8 @@ private:
   }
 
   [[noreturn]] void refuse(nccl::Status S, const char *What) {
-    const char *Last = Comm ? N.ncclGetLastError(Comm) : nullptr;
+    // The library's last error, whatever the communicator.
+    const char *Last = N.ncclGetLastError(Comm);
     std::string Detail = Last && *Last ? std::string(" (") + Last + ")" : "";
     std::string Text = N.ncclGetErrorString(S);
     // Collectives under way would wait forever.

@@ -36,6 +36,8 @@ Timing::~Timing() {
     Driver::get().cuEventDestroy_v2(P.End);
   }
   std::ofstream Out(Path);
+  // Sums of bytes are whole numbers of many digits.
+  Out.precision(15);
   Out << "what,calls,microseconds,flops,bytes\n";
   for (const auto &[What, E] : Table)
     Out << What << ',' << E.Calls - 1 << ',' << E.Microseconds << ','

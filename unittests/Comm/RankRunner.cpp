@@ -101,7 +101,7 @@ void onEachStream(const std::function<void(CommStream &)> &Body) {
     try {
       return Body(*Process);
     } catch (const std::exception &E) {
-      std::fprintf(stderr, "rank %d: %s\n", Process->rank(), E.what());
+      std::fprintf(stderr, "rank %d: error: %s\n", Process->rank(), E.what());
       std::_Exit(1);
     }
   }
@@ -161,7 +161,8 @@ int main(int Argc, char **Argv) {
     try {
       joinIslands(*Process);
     } catch (const std::exception &E) {
-      return std::fprintf(stderr, "rank %d: %s\n", Process->rank(), E.what()),
+      return std::fprintf(stderr, "rank %d: error: %s\n", Process->rank(),
+                          E.what()),
              1;
     }
   }

@@ -31,7 +31,6 @@
 #include "program/Device.h"
 #include "support/Error.h"
 #include "support/JSON.h"
-#include "support/Random.h"
 
 #include <chrono>
 #include <cstdio>
@@ -164,7 +163,7 @@ public:
   double measureProduct(int64_t Size, PoplarType Type, bool TF32) const {
     int64_t Width = Type == POPLAR_F32 ? 4 : 2, Bytes = Size * Size * Width;
     Allocation Memory(3 * Bytes), Scratch(64 << 20);
-    fillRandomly(Memory.data(), 2 * Bytes, Type);
+    fillRandomly(Memory.data(), 2 * Bytes, Type, Queue);
     PoplarGemm Gemm{Size, Size, Size,         0,   0, 0, 0, 0, Type,
                     Type, Type, POPLAR_STORE, TF32};
     CublasCache Products(Capability, Scratch.size());
@@ -194,7 +193,7 @@ public:
     Allocation Memory(Offsets[5]), Scratch(64 << 20);
     // Random bits, again and again.
     int64_t Filled = std::min<int64_t>(Offsets[3], 8 << 20);
-    fillRandomly(Memory.data(), Filled, PoplarType(Gemm.a_type));
+    fillRandomly(Memory.data(), Filled, PoplarType(Gemm.a_type), Queue);
     Address Begin = addressOf(Memory.data());
     for (int64_t More = 0; Filled < Offsets[3]; Filled += More) {
       More = std::min(Filled, Offsets[3] - Filled);
@@ -231,23 +230,6 @@ public:
   int Capability = 0;
 
 private:
-  /// Numbers in (-2, 2) of all signs, exponents near 0 and fractions.
-  void fillRandomly(char *To, int64_t Bytes, PoplarType Type) const {
-    std::vector<uint64_t> Values(static_cast<size_t>(Bytes / 8));
-    uint64_t Mask = Type == POPLAR_F32    ? 0x807FFFFF807FFFFFu
-                    : Type == POPLAR_BF16 ? 0x807F807F807F807Fu
-                                          : 0x83FF83FF83FF83FFu,
-             One = Type == POPLAR_F32    ? 0x3F8000003F800000u
-                   : Type == POPLAR_BF16 ? 0x3F803F803F803F80u
-                                         : 0x3C003C003C003C00u;
-    for (size_t I = 0; I < Values.size(); ++I)
-      Values[I] = (splitmix64(I) & Mask) | One;
-    PinnedBuffer Pinned;
-    Pinned.copyIn(To, reinterpret_cast<const char *>(Values.data()),
-                  static_cast<size_t>(Bytes), Queue);
-    check(D.cuStreamSynchronize(Queue), "copy to the GPU");
-  }
-
   const Driver &D = Driver::get();
   int GPU = 0;
   Context Primary = nullptr;

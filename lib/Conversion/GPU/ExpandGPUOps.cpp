@@ -136,6 +136,8 @@ public:
     RewritePatternSet patterns(context);
     patterns.add<ExpandAllReduce>(context, subgroupSize);
     populateGpuLowerSubgroupReduceToShufflePatterns(patterns, subgroupSize);
+    populateGpuLowerClusteredSubgroupReduceToShufflePatterns(patterns,
+                                                             subgroupSize);
     patterns.add<FoldBlockDim>(context);
     patterns.add<ToIntrinsic<math::AbsFOp>>(context, "llvm.fabs");
     patterns.add<ToIntrinsic<math::CopySignOp>>(context, "llvm.copysign");

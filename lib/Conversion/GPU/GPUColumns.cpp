@@ -13,6 +13,9 @@
 using namespace mlir;
 using namespace poplar;
 
+/// Rows that a thread of a kernel over columns reads at a time.
+static constexpr int64_t kRowsUnderWay = 4;
+
 LogicalResult GPUKernelEmitter::emitColumnOp(linalg::GenericOp op, Value column,
                                              Value group) {
   SmallVector<int64_t> ranges = op.getStaticLoopRanges();
@@ -34,7 +37,8 @@ LogicalResult GPUKernelEmitter::emitColumnOp(linalg::GenericOp op, Value column,
   Value end = arith::SelectOp::create(builder, loc, isColumn,
                                       multiply(batch, ranges[1]), constant(0));
   FailureOr<SmallVector<Lanes>> partial = accumulateLanes(
-      op, column, group, end, rows, cut(neutral), [&](Value row) {
+      op, column, group, end, rows, kRowsUnderWay, cut(neutral),
+      [&](Value row) {
         Value length = constant(ranges[1]);
         return SmallVector<Value, 3>{
             arith::DivUIOp::create(builder, loc, row, length),
@@ -43,7 +47,19 @@ LogicalResult GPUKernelEmitter::emitColumnOp(linalg::GenericOp op, Value column,
   if (failed(partial))
     return failure();
 
-  // The groups' sums, in order.
+  // The sums of the groups of a subgroup, by exchanges; then those of the
+  // subgroups, in order.
+  int64_t together = subgroup / threads;
+  if (together > 1)
+    for (auto [values, combiner] : llvm::zip_equal(*partial, combiners))
+      for (Value &value : values)
+        value = gpu::SubgroupReduceOp::create(
+            builder, loc, value, combiner.operation, /*uniform=*/false,
+            static_cast<uint32_t>(together), static_cast<uint32_t>(threads));
+  int64_t numParts = rows / together;
+  Value part = arith::DivUIOp::create(builder, loc, group, constant(together));
+  Value isFirstOfPart = arith::CmpIOp::create(
+      builder, loc, arith::CmpIPredicate::eq, multiply(part, together), group);
   auto index = [&](Value value) -> Value {
     return arith::IndexCastOp::create(builder, loc, builder.getIndexType(),
                                       value);
@@ -54,13 +70,17 @@ LogicalResult GPUKernelEmitter::emitColumnOp(linalg::GenericOp op, Value column,
   auto space = gpu::AddressSpaceAttr::get(
       builder.getContext(), gpu::GPUDialect::getWorkgroupAddressSpace());
   for (const Lanes &values : *partial) {
-    auto type = MemRefType::get({rows, threads * lanes}, values[0].getType(),
-                                MemRefLayoutAttrInterface(), space);
+    auto type =
+        MemRefType::get({numParts, threads * lanes}, values[0].getType(),
+                        MemRefLayoutAttrInterface(), space);
     shared.push_back(target.addWorkgroupAttribution(type, loc));
     alignLastAttribution(target);
+    auto guard = scf::IfOp::create(builder, loc, isFirstOfPart);
+    OpBuilder::InsertionGuard outside(builder);
+    builder.setInsertionPointToStart(guard.thenBlock());
     for (auto [value, place] : llvm::zip_equal(values, places))
       memref::StoreOp::create(builder, loc, value, shared.back(),
-                              ValueRange{index(group), place});
+                              ValueRange{index(part), place});
   }
   gpu::BarrierOp::create(builder, loc);
   Value isFirst = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq,
@@ -76,17 +96,17 @@ LogicalResult GPUKernelEmitter::emitColumnOp(linalg::GenericOp op, Value column,
         loadLanes(op, op.getDpsInitsMutable()[i], column, lanes);
     if (failed(initial))
       return failure();
-    auto sum = scf::ForOp::create(builder, loc, constant(0), constant(rows),
+    auto sum = scf::ForOp::create(builder, loc, constant(0), constant(numParts),
                                   constant(1), *initial);
     OpBuilder::InsertionGuard after(builder);
     builder.setInsertionPointToStart(sum.getBody());
     SmallVector<Value> sums;
     for (auto [carried, place] :
          llvm::zip_equal(sum.getRegionIterArgs(), places)) {
-      Value part = memref::LoadOp::create(
+      Value partial = memref::LoadOp::create(
           builder, loc, shared[i],
           ValueRange{index(sum.getInductionVar()), place});
-      sums.push_back(combiners[i].combine(builder, loc, carried, part));
+      sums.push_back(combiners[i].combine(builder, loc, carried, partial));
     }
     scf::YieldOp::create(builder, loc, sums);
     totals.emplace_back(sum.getResults().begin(), sum.getResults().end());
@@ -123,7 +143,7 @@ LogicalResult GPUKernelEmitter::emitPositionOp(linalg::GenericOp op,
       initial.push_back(*values);
     }
     FailureOr<SmallVector<Lanes>> results = accumulateLanes(
-        op, base, constant(0), batch, 1, initial, [&](Value sample) {
+        op, base, constant(0), batch, 1, 1, initial, [&](Value sample) {
           return SmallVector<Value, 3>{sample, position, base};
         });
     if (failed(results))

@@ -64,11 +64,13 @@ private:
   mlir::FailureOr<Lanes> loadLanes(mlir::linalg::GenericOp op,
                                    mlir::OpOperand &operand, mlir::Value base,
                                    int64_t count);
-  /// The lanes from `base` on, added up over `from`, `from + step`, ... below
-  /// `to`, starting with `initial`; `locate` tells the element of each.
+  /// The lanes from `base` on, added up in order over `from`, `from + step`,
+  /// ... below `to`, starting with `initial`; `locate` tells the element of
+  /// each. What `unrolled` of them read is under way at the same time.
   mlir::FailureOr<mlir::SmallVector<Lanes>> accumulateLanes(
       mlir::linalg::GenericOp op, mlir::Value base, mlir::Value from,
-      mlir::Value to, int64_t step, mlir::ArrayRef<Lanes> initial,
+      mlir::Value to, int64_t step, int64_t unrolled,
+      mlir::ArrayRef<Lanes> initial,
       llvm::function_ref<mlir::SmallVector<mlir::Value, 3>(mlir::Value)>
           locate);
   mlir::LogicalResult storeLanes(mlir::linalg::GenericOp op, mlir::Value base,

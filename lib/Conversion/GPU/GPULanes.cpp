@@ -142,21 +142,38 @@ GPUKernelEmitter::emitLanes(linalg::GenericOp op, Value base, int64_t count,
 
 FailureOr<SmallVector<Lanes>> GPUKernelEmitter::accumulateLanes(
     linalg::GenericOp op, Value base, Value from, Value to, int64_t step,
-    ArrayRef<Lanes> initial,
+    int64_t unrolled, ArrayRef<Lanes> initial,
     function_ref<SmallVector<Value, 3>(Value)> locate) {
-  auto loop = scf::ForOp::create(builder, loc, from, to, constant(step),
-                                 flatten(initial));
-  OpBuilder::InsertionGuard outside(builder);
-  builder.setInsertionPointToStart(loop.getBody());
-  dims = locate(loop.getInductionVar());
-  if (failed(findInvariants(op)))
-    return failure();
-  FailureOr<SmallVector<Lanes>> results =
-      emitLanes(op, base, lanes, cut(loop.getRegionIterArgs()));
-  if (failed(results))
-    return failure();
-  scf::YieldOp::create(builder, loc, flatten(*results));
-  return cut(loop.getResults());
+  // The next index, and the sums.
+  SmallVector<Value> carried = {from};
+  llvm::append_range(carried, flatten(initial));
+  // As many at a time as there are, then the rest one by one.
+  for (int64_t count : {unrolled, int64_t(1)}) {
+    Value last = add(to, constant((1 - count) * step));
+    auto loop = scf::ForOp::create(builder, loc, carried[0], last,
+                                   constant(count * step), carried);
+    OpBuilder::InsertionGuard outside(builder);
+    builder.setInsertionPointToStart(loop.getBody());
+    Value index = loop.getInductionVar();
+    SmallVector<Lanes> sums = cut(loop.getRegionIterArgs().drop_front());
+    for (int64_t i = 0; i < count; ++i) {
+      dims = locate(index);
+      if (failed(findInvariants(op)))
+        return failure();
+      FailureOr<SmallVector<Lanes>> results = emitLanes(op, base, lanes, sums);
+      if (failed(results))
+        return failure();
+      sums = *results;
+      index = add(index, constant(step));
+    }
+    SmallVector<Value> next = {index};
+    llvm::append_range(next, flatten(sums));
+    scf::YieldOp::create(builder, loc, next);
+    carried.assign(loop.getResults().begin(), loop.getResults().end());
+    if (unrolled == 1)
+      break;
+  }
+  return cut(ValueRange(carried).drop_front());
 }
 
 LogicalResult GPUKernelEmitter::storeLanes(linalg::GenericOp op, Value base,

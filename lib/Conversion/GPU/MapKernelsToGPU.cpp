@@ -14,8 +14,9 @@
 //   rows:      a block is one row, or several rows of one subgroup each;
 //              threads stride over its elements. What ops hand to each other
 //              stays in registers; sums and maxima are those of the block.
-//   columns:   a block is 32 x `lanes` columns and 32 groups of rows: every
-//              thread adds its rows, then the groups' sums are added in order.
+//   columns:   a block is a few columns, so that there are many blocks, and
+//              groups of rows: every thread adds its rows, then the groups'
+//              sums are added in a fixed order.
 //   positions: a block is one position; every thread adds over the samples.
 //   flat:      a thread is `lanes` elements.
 //
@@ -49,9 +50,11 @@ namespace {
 /// Threads of a block that has one row, unless it needs the most there may be;
 /// of one without rows.
 constexpr int64_t kRowThreads = 512, kMostThreads = 1024, kFlatThreads = 256;
-/// Groups of rows that a block of columns adds at a time, if their sums fit in
-/// the memory that every block may share.
-constexpr int64_t kRowGroups = 32, kSharedBytes = 48 << 10;
+/// Threads of a block of columns; how many blocks there should be, so that all
+/// multiprocessors have some; what memory gives at a time, which a block's part
+/// of a row is at least; and what every block may share.
+constexpr int64_t kColumnThreads = 512, kColumnBlocks = 128, kSectorBits = 256,
+                  kSharedBytes = 48 << 10;
 
 class MapKernelsToGPUPass
     : public poplar::impl::MapKernelsToGPUBase<MapKernelsToGPUPass> {
@@ -108,14 +111,21 @@ void GPUKernelEmitter::chooseShape() {
   if (kind == KernelKind::Columns) {
     threads = subgroup;
     int64_t bytes = 0;
+    bool areExchanged = true;
     for (linalg::GenericOp op : ops)
-      for (Value result : op->getResults())
-        bytes +=
-            threads * lanes *
-            cast<RankedTensorType>(result.getType()).getElementTypeBitWidth() /
-            8;
-    for (rows = kRowGroups; rows * bytes > kSharedBytes;)
+      for (Value result : op->getResults()) {
+        Type element =
+            cast<RankedTensorType>(result.getType()).getElementType();
+        bytes += threads * lanes * element.getIntOrFloatBitWidth() / 8;
+        areExchanged &= element.isF32();
+      }
+    for (rows = kColumnThreads / threads; rows * bytes > kSharedBytes;)
       rows /= 2;
+    while (areExchanged && threads * lanes * bits > kSectorBits &&
+           llvm::divideCeil(width, threads * lanes) < kColumnBlocks) {
+      threads /= 2;
+      rows *= 2;
+    }
     return;
   }
   if (width == 0) { // a thread per row
@@ -165,8 +175,14 @@ static std::array<int64_t, 2> countBytes(exec::KernelOp kernel) {
     }
     for (Operation *user : argument.getUsers())
       if (auto extract = dyn_cast<tensor::ExtractOp>(user))
-        if (auto op = extract->getParentOfType<linalg::GenericOp>())
-          count(op.getStaticLoopRanges(), extract.getType());
+        if (auto op = extract->getParentOfType<linalg::GenericOp>()) {
+          // An element that all iterations read, as a learning rate, is one.
+          bool isOne = llvm::all_of(extract.getIndices(), [](Value index) {
+            return getConstantIntValue(index).has_value();
+          });
+          count(isOne ? ArrayRef<int64_t>() : op.getStaticLoopRanges(),
+                extract.getType());
+        }
   }
   for (Type type : kernel.getResultTypes())
     countTensor(type);

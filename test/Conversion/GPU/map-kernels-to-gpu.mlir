@@ -91,15 +91,20 @@ exec.kernel @largest(%x: tensor<?x4x72xf32>) -> tensor<?x4xf32>
 #btd = affine_map<(d0, d1, d2) -> (d0, d1, d2)>
 #d = affine_map<(d0, d1, d2) -> (d2)>
 
-// Columns: 32 threads of 8 bf16 columns, and as many groups of rows as have room
-// for their sums; the groups' sums are added in order by one thread.
+// Columns: 2 threads of 8 bf16 columns each, which is what memory gives at a time,
+// so that there are 48 blocks of 256 groups of rows. A thread reads four rows at a
+// time. The groups of a subgroup exchange their sums; those of the 16 subgroups are
+// added in order by one thread.
 
-// CHECK: exec.gpu_kernel "bias" block [32, 32, 1] pointers {{[0-9]+}} parts_per_block 256 bytes {{[0-9]+}} per_sample {{[0-9]+}}
+// CHECK: exec.gpu_kernel "bias" block [2, 256, 1] pointers {{[0-9]+}} parts_per_block 16 bytes {{[0-9]+}} per_sample {{[0-9]+}}
 // CHECK-LABEL: gpu.func @bias
-// CHECK-SAME: workgroup(%[[SHARED:.+]] : memref<32x256xf32, #gpu.address_space<workgroup>> {llvm.align = 16 : i64})
-// CHECK-SAME: known_block_size = array<i32: 32, 32, 1>
-// CHECK: scf.for
-// CHECK: llvm.load {{.+}} {alignment = 16 : i64} : !llvm.ptr -> vector<8xbf16>
+// CHECK-SAME: workgroup(%[[SHARED:.+]] : memref<16x16xf32, #gpu.address_space<workgroup>> {llvm.align = 16 : i64})
+// CHECK-SAME: known_block_size = array<i32: 2, 256, 1>
+// CHECK: scf.for {{.+}} step %c1024_i64
+// CHECK-COUNT-4: llvm.load {{.+}} {alignment = 16 : i64} : !llvm.ptr -> vector<8xbf16>
+// CHECK: scf.for {{.+}} step %c256_i64
+// CHECK: gpu.subgroup_reduce add %{{.+}} cluster(size = 16, stride = 2) : (f32) -> f32
+// CHECK: scf.if
 // CHECK: memref.store %{{.+}}, %[[SHARED]]
 // CHECK: gpu.barrier
 // CHECK: scf.if
@@ -140,6 +145,30 @@ exec.kernel @scale(%x: tensor<?xf32>) -> tensor<?xf32>
       outs(%x : tensor<?xf32>) {
   ^bb0(%a: f32):
     %s = arith.addf %a, %a : f32
+    linalg.yield %s : f32
+  } -> tensor<?xf32>
+  exec.yield %y : tensor<?xf32>
+}
+
+// -----
+
+#i = affine_map<(d0) -> (d0)>
+
+// Of numbers that all elements share, only those that are read are counted, and
+// once: 8 bytes for a launch, and 8 for an element.
+
+// CHECK: exec.gpu_kernel "decay" block [256, 1, 1] pointers 2 parts_per_block 1024 bytes 8 per_sample 8
+exec.kernel @decay(%x: tensor<?xf32>, %hyper: tensor<16xf32>) -> tensor<?xf32>
+    flat 1 per_sample in_place [0] {
+  %y = linalg.generic {indexing_maps = [#i], iterator_types = ["parallel"]}
+      outs(%x : tensor<?xf32>) {
+  ^bb0(%a: f32):
+    %c0 = arith.constant 0 : index
+    %c7 = arith.constant 7 : index
+    %rate = tensor.extract %hyper[%c0] : tensor<16xf32>
+    %decay = tensor.extract %hyper[%c7] : tensor<16xf32>
+    %p = arith.mulf %a, %rate : f32
+    %s = arith.addf %p, %decay : f32
     linalg.yield %s : f32
   } -> tensor<?xf32>
   exec.yield %y : tensor<?xf32>

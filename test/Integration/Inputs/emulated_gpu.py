@@ -462,6 +462,14 @@ def check_nccl(workshop, report):
         ", bucket ",
         " s not",
     )
+    # The reason is the library's, although there is no communicator to ask.
+    attempt(
+        "nccl-does-not-start",
+        {"POPLAR_EMULATED_NCCL_INIT": "0"},
+        f"{library} cannot join the others: unhandled cuda error",
+        "made to fail by POPLAR_EMULATED_NCCL_INIT",
+        "NCCL_DEBUG=WARN prints details",
+    )
     attempt(
         "nccl-fails",
         {"POPLAR_EMULATED_NCCL_FAIL": "7"},

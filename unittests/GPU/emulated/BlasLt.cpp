@@ -74,6 +74,8 @@ double geluGrad(double x) {
 
 struct Preference {
   uint64_t workspace = 0;
+  /// All schemes.
+  uint32_t reductions = 7;
   /// Alignments of A, B, C and D.
   std::array<uint32_t, 4> alignment = {256, 256, 256, 256};
 };
@@ -122,6 +124,36 @@ struct Product {
   Layout a, b, d;
   uint64_t aAt, bAt, cAt, dAt;
   float alpha, beta;
+  /// How partial sums may be added, if the sum may be split.
+  uint32_t reductions;
+
+  /// The sum of products. Where it may be split, it is: into two halves, and
+  /// without what is left of it behind a tile's depth; partial sums are rounded
+  /// to the result's type, if they may be.
+  float multiply(const double *x, const double *y, int64_t depth) const {
+    constexpr int64_t tileDepth = 128;
+    constexpr uint32_t inResultType = 4;
+    auto addUp = [&](int64_t first, int64_t last) {
+      double sum = 0;
+      for (int64_t k = first; k < last; ++k)
+        sum += x[k] * y[k];
+      return float(sum);
+    };
+    if (reductions == NotSplit)
+      return addUp(0, depth);
+    int64_t whole = depth / tileDepth * tileDepth;
+    float first = addUp(0, whole / 2), second = addUp(whole / 2, whole);
+    if (reductions & inResultType) {
+      first = round(first);
+      second = round(second);
+    }
+    return first + second;
+  }
+  float round(float value) const {
+    char memory[4];
+    setElement(memory, d.type, value);
+    return element(memory, d.type);
+  }
 
   /// Stores the sum of each row of an operand as a gradient of a bias.
   void sumRows(const std::vector<double> &operand, int64_t rows,
@@ -155,13 +187,9 @@ struct Product {
       sumRows(right, d.columns, depth);
     for (int64_t c = 0; c < d.columns; ++c)
       for (int64_t r = 0; r < d.rows; ++r) {
-        double sum = 0;
-        const double *x = &left[size_t(r * depth)],
-                     *y = &right[size_t(c * depth)];
-        for (int64_t k = 0; k < depth; ++k)
-          sum += x[k] * y[k];
         int64_t at = (c * d.leading + r) * d.width();
-        float value = float(sum) * alpha;
+        float value = alpha * multiply(&left[size_t(r * depth)],
+                                       &right[size_t(c * depth)], depth);
         if (beta != 0)
           value += beta * element(before + at, d.type);
         if (bias)
@@ -252,6 +280,8 @@ Status cublasLtMatmulPreferenceSetAttribute(Object object, int attribute,
   auto &preference = *static_cast<Preference *>(object);
   if (attribute == MaxWorkspaceBytes && bytes == sizeof(uint64_t))
     std::memcpy(&preference.workspace, value, bytes);
+  else if (attribute == ReductionSchemes && bytes == sizeof(uint32_t))
+    std::memcpy(&preference.reductions, value, bytes);
   else if (attribute >= MinAlignmentA && attribute <= MinAlignmentA + 3 &&
            bytes == sizeof(uint32_t))
     std::memcpy(&preference.alignment[size_t(attribute - MinAlignmentA)], value,
@@ -310,6 +340,7 @@ Status cublasLtMatmulAlgoGetHeuristic(Object, Object object, Object a, Object b,
   result->Choice.Data[0] = wishes.workspace;
   std::memcpy(&result->Choice.Data[1], wishes.alignment.data(),
               sizeof(wishes.alignment));
+  result->Choice.Data[3] = wishes.reductions;
   *found = 1;
   return 0;
 }
@@ -359,7 +390,8 @@ Status cublasLtMatmul(Object, Object object, const void *alpha, const void *a,
                      address(c),
                      address(d),
                      *static_cast<const float *>(alpha),
-                     *static_cast<const float *>(beta)};
+                     *static_cast<const float *>(beta),
+                     static_cast<uint32_t>(algorithm->Data[3])};
   const uint64_t operands[] = {product.aAt, product.bAt, product.cAt,
                                product.dAt};
   std::array<uint32_t, 4> alignment;

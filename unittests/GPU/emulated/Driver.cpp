@@ -29,6 +29,7 @@
 #include "Prelude.h"
 #include "Races.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdio>
@@ -377,6 +378,19 @@ Result cuStreamCreate(CUstream_st **stream, unsigned) {
   if (Result refusal = refuse(true))
     return refusal;
   *stream = new CUstream_st;
+  return 0;
+}
+Result cuCtxGetStreamPriorityRange(int *least, int *greatest) {
+  *least = 0;
+  *greatest = greatestPriority;
+  return refuse(true);
+}
+Result cuStreamCreateWithPriority(CUstream_st **stream, unsigned flags,
+                                  int priority) {
+  if (Result refusal = cuStreamCreate(stream, flags))
+    return refusal;
+  // The driver takes the nearest that it has.
+  (*stream)->queue->priority = std::clamp(priority, greatestPriority, 0);
   return 0;
 }
 Result cuStreamBeginCapture_v2(CUstream_st *stream, int mode) {

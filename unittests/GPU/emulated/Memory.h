@@ -62,6 +62,8 @@ public:
   using Attempt = std::function<bool()>;
   void add(Work work);
   void addAttempt(Attempt attempt);
+  /// Its stream's: the lower, the sooner its blocks run.
+  int priority = 0;
   /// Whether there are collectives in it.
   std::atomic<bool> collects{false};
   /// What is added meanwhile is not done, but becomes a graph.
@@ -89,6 +91,9 @@ private:
 
 /// The GPU that the thread's context is of; -1 if it has none.
 int getCurrentDevice();
+
+/// The priority of streams whose blocks run first.
+constexpr int greatestPriority = -5;
 
 /// The queue behind a stream, which is the default one if null.
 poplar::emulated::Queue &getQueue(void *stream);

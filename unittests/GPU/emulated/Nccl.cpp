@@ -20,6 +20,7 @@
 // progress,
 //   which it is until the program has asked
 // - a thread without the GPU's context is refused, as are two ranks on a GPU
+//   and collectives on a stream that is not of the greatest priority
 // - sums are taken in another order for every slice, so that a program that
 //   relies on one is found out
 // - the communicator has to be finalized, and memory deregistered, before it is
@@ -34,7 +35,8 @@
 // on. The first rank writes the names of what it calls to
 // POPLAR_EMULATED_NCCL_LOG. POPLAR_EMULATED_NCCL_MEMORY=0 lets ncclMemAlloc
 // fail, and POPLAR_EMULATED_NCCL_REGISTER=0 nothing be registered, as
-// NCCL_LOCAL_REGISTER=0 does.
+// NCCL_LOCAL_REGISTER=0 does. With POPLAR_EMULATED_NCCL_INIT=0 no communicator
+// is made, as where the driver is too old for the library.
 //
 //===----------------------------------------------------------------------===//
 
@@ -149,6 +151,8 @@ thread_local std::vector<Call> group;
 thread_local Comm groupComm = nullptr;
 thread_local Stream groupStream = nullptr;
 std::atomic<int64_t> numCalls{0};
+/// Why a communicator was not made.
+std::string startError;
 /// What ncclMemAlloc has allocated, and what is registered, as often as it is.
 std::set<void *> allocated;
 std::multiset<void *> inUse;
@@ -395,6 +399,10 @@ Status add(Comm comm, Stream stream, Call call) {
     return invalidArgument;
   if (getCurrentDevice() < 0)
     return unhandledCuda;
+  if (getQueue(stream).priority != greatestPriority) {
+    comm->last = "on a stream whose blocks wait behind those of products";
+    return InvalidUsage;
+  }
   if (const char *log = std::getenv("POPLAR_EMULATED_NCCL_LOG");
       log && comm->rank == 0)
     std::ofstream(log, std::ios::app) << call.name << "\n";
@@ -436,7 +444,9 @@ const char *ncclGetErrorString(Status status) {
                                    "NCCL operation in progress"};
   return status >= 0 && status < 8 ? texts[status] : "unknown result code";
 }
-const char *ncclGetLastError(Comm comm) { return comm->last.c_str(); }
+const char *ncclGetLastError(Comm comm) {
+  return comm ? comm->last.c_str() : startError.c_str();
+}
 
 Status ncclGetUniqueId(UniqueId *id) {
   std::string name = fs::temp_directory_path() / "poplar-nccl-XXXXXX";
@@ -456,6 +466,10 @@ Status ncclCommInitRankConfig(Comm *result, int size, UniqueId id, int rank,
     return invalidArgument;
   if (getCurrentDevice() < 0)
     return unhandledCuda;
+  if (isOff("POPLAR_EMULATED_NCCL_INIT")) {
+    startError = "made to fail by POPLAR_EMULATED_NCCL_INIT";
+    return unhandledCuda;
+  }
   auto comm = std::make_unique<ncclComm>();
   comm->directory = id.Internal;
   comm->rank = rank;

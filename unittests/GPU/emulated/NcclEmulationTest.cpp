@@ -10,6 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Memory.h"
 #include "cuda/Nccl.h"
 
 #include <cmath>
@@ -43,7 +44,7 @@ struct Rank {
     Context context;
     cuDevicePrimaryCtxRetain(&context, gpu);
     cuCtxSetCurrent(context);
-    cuStreamCreate(&stream, NonBlocking);
+    cuStreamCreateWithPriority(&stream, NonBlocking, greatestPriority);
     cuMemAlloc_v2(&memory, 4 * kCount);
     std::vector<float> values(kCount, float(rank + 1));
     cuMemcpyHtoDAsync_v2(memory, values.data(), 4 * kCount, stream);
@@ -132,6 +133,13 @@ TEST_F(NcclEmulation, ResultsAreNaNUntilTheyAreWaitedFor) {
   Status state = 0;
   ncclCommGetAsyncError(own.comm, &state);
   EXPECT_EQ(state, InProgress);
+}
+
+TEST_F(NcclEmulation, RefusesStreamsWhoseBlocksWaitForProducts) {
+  Rank own(makeId(), 0, 1, 0);
+  ASSERT_EQ(own.settle(), 0);
+  cuStreamCreate(&own.stream, NonBlocking);
+  EXPECT_EQ(own.sum(), InvalidUsage);
 }
 
 TEST_F(NcclEmulation, TakesNothingWhileACallIsInProgress) {
