@@ -60,15 +60,17 @@ void AnswerFinder::learn(const Renderer &Render) {
       Header.resize(Prompt + AnswerPrompt.size());
     Headers.push_back(std::move(Header));
   }
+  if (!AnswerPrompt.empty())
+    Headers.push_back(AnswerPrompt);
   std::sort(Headers.begin(), Headers.end(),
             [](auto &X, auto &Y) { return X.size() > Y.size(); });
 }
 
-size_t AnswerFinder::findLastToken(std::string_view Text) const {
+int32_t AnswerFinder::findLastToken(std::string_view Text) const {
   for (size_t Size = std::min(Text.size(), MaxToken); Size > 0; --Size)
-    if (Tok.findAdded(Text.substr(Text.size() - Size)) >= 0)
-      return Text.size() - Size;
-  return Text.npos;
+    if (int32_t Id = Tok.findAdded(Text.substr(Text.size() - Size)); Id >= 0)
+      return Id;
+  return -1;
 }
 
 size_t AnswerFinder::findFirstToken(std::string_view Text) const {
@@ -80,16 +82,22 @@ size_t AnswerFinder::findFirstToken(std::string_view Text) const {
 }
 
 size_t AnswerFinder::getHeader(std::string_view Turn) const {
-  for (const std::string &Each : Headers)
-    if (Turn.substr(0, Each.size()) == Each)
-      return Each.size();
-  // An answer of another kind, such as a call of a tool: the special tokens
-  // that it has in common with the generation prompt.
+  for (const std::string &Each : Headers) {
+    size_t At = Turn.find(Each);
+    // The token that begins a text may stand before the first turn.
+    bool IsFirst =
+        At == 0 || (At < MaxToken && Tok.findAdded(Turn.substr(0, At)) >= 0);
+    if (IsFirst)
+      return At + Each.size();
+  }
+  // An answer of another kind, such as a call of a tool: the special tokens and
+  // lines that it has in common with the generation prompt.
   size_t Same = 0;
   while (Same < Turn.size() && Same < AnswerPrompt.size() &&
          Turn[Same] == AnswerPrompt[Same])
     ++Same;
-  while (Same > 0 && findLastToken(Turn.substr(0, Same)) == Turn.npos)
+  while (Same > 0 && Turn[Same - 1] != '\n' &&
+         findLastToken(Turn.substr(0, Same)) < 0)
     --Same;
   return Same;
 }
@@ -100,13 +108,23 @@ std::pair<size_t, size_t> AnswerFinder::findAnswer(const std::string &Text,
   std::string_view Written = std::string_view(Text).substr(Begin, End - Begin);
   size_t Header = getHeader(Written);
   std::string_view Answer = strip(Written.substr(Header), false, true);
-  if (findLastToken(Answer) != Answer.npos)
-    return {Begin + Header, Begin + Header + Answer.size()};
-  size_t Next = findFirstToken(std::string_view(Text).substr(End));
-  if (!Next)
+  std::pair Found(Begin + Header, Begin + Header + Answer.size());
+  int32_t Last = findLastToken(Answer);
+  // A token such as </tool_call> is not special, and ends no answer.
+  if (Last >= 0 &&
+      (Last == EndOfTurn || Tok.decode(&Last, 1, /*SkipSpecial=*/true).empty()))
+    return Found;
+  // Some models end an answer by the token that begins the next turn.
+  std::string_view Behind = std::string_view(Text).substr(End);
+  size_t Next = findFirstToken(Behind);
+  bool IsAnswer = !AnswerPrompt.empty() &&
+                  Behind.substr(0, AnswerPrompt.size()) == AnswerPrompt;
+  if (Next && !IsAnswer)
+    return {Found.first, End + Next};
+  if (Last < 0)
     fail("puts no special token behind the content of message ", Message + 1,
          " (assistant)");
-  return {Begin + Header, End + Next};
+  return Found;
 }
 
 /// Whether the texts of a content are in `Text`.
@@ -137,10 +155,10 @@ TextRanges AnswerFinder::find(const Conversation &Chat,
     auto Found = std::find_if(Result.Turns.begin(), Result.Turns.end(), IsOf);
     bool IsAnswer = Message.Role == "assistant";
     if (Found == Result.Turns.end()) {
-      // A system message may stand outside of the loop.
       if (!isWritten(Message.getContent(), Result.Text))
         fail("does not write the content of ", Name(I));
-      if (IsAnswer && !(HasMarks && Message.Counts))
+      // It may stand in an answer's turn, but for a system message.
+      if (HasMarks ? IsAnswer && !Message.Counts : I > 0)
         fail("does not tell what it writes for ", Name(I));
       continue;
     }

@@ -51,9 +51,9 @@ private:
   std::pair<size_t, size_t> findAnswer(const std::string &Text, size_t Begin,
                                        size_t End, size_t Message) const;
   size_t getHeader(std::string_view Turn) const;
-  /// The begin of the special token that `Text` ends with; npos if with none.
-  size_t findLastToken(std::string_view Text) const;
-  /// Bytes up to the end of the special token that `Text` begins with behind
+  /// The added token that `Text` ends with, or -1.
+  int32_t findLastToken(std::string_view Text) const;
+  /// Bytes up to the end of the added token that `Text` begins with behind
   /// white space, or 0.
   size_t findFirstToken(std::string_view Text) const;
 
