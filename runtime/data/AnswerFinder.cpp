@@ -141,6 +141,21 @@ static bool isWritten(const jinja::JinjaValue &Content,
                      });
 }
 
+/// Adds an answer without what is written inside of it for other messages, such
+/// as what tools gave back.
+static void addAnswer(std::pair<size_t, size_t> Answer,
+                      const std::vector<Turn> &Turns, size_t Message,
+                      TextRanges &Answers) {
+  auto [Begin, End] = Answer;
+  for (const Turn &Each : Turns) {
+    if (Each.Message == Message || Each.Begin < Begin || Each.End > End)
+      continue;
+    Answers.emplace_back(Begin, Each.Begin);
+    Begin = Each.End;
+  }
+  Answers.emplace_back(Begin, End);
+}
+
 TextRanges AnswerFinder::find(const Conversation &Chat,
                               const jinja::Template::Result &Result) const {
   TextRanges Answers = Result.Generated;
@@ -167,7 +182,8 @@ TextRanges AnswerFinder::find(const Conversation &Chat,
     if (std::find_if(Found + 1, Result.Turns.end(), IsOf) != Result.Turns.end())
       fail("writes more than once the content of ", Name(I));
     if (!HasMarks && Message.Counts)
-      Answers.push_back(findAnswer(Result.Text, Found->Begin, Found->End, I));
+      addAnswer(findAnswer(Result.Text, Found->Begin, Found->End, I),
+                Result.Turns, I, Answers);
     if (HasMarks && !Message.Counts)
       Answers.erase(std::remove_if(Answers.begin(), Answers.end(),
                                    [&](auto &Range) {

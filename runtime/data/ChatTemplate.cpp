@@ -103,8 +103,7 @@ static std::string quote(const std::string &Text) {
 
 /// The template of a family, in which an answer is marked with its end.
 static std::string makeSource(const Roles &Family) {
-  std::string Name = Family.Name,
-              Content = std::string("message.content") +
+  std::string Content = std::string("message.content") +
                         (Family.Trims ? " | trim" : ""),
               End = "{{ " + quote(Family.EndOfTurn) + " }}",
               Known = Family.HasSystem ? "['system', 'user', 'assistant']"
@@ -115,8 +114,7 @@ static std::string makeSource(const Roles &Family) {
   };
   return "{{ " + quote(Family.First) +
          " }}{% for message in messages %}{% if message.role not in " + Known +
-         " %}{{ raise_exception('the chat template " + Name +
-         " has no ' + message.role + ' role') }}"
+         " %}{{ raise_exception('there is no ' + message.role + ' role') }}"
          "{% elif message.role == 'assistant' %}" +
          Header(quote(Family.Assistant)) + "{% generation %}{{ " + Content +
          " }}" + End + "{% endgeneration %}{% else %}" +

@@ -35,7 +35,13 @@ JinjaValue Interpreter::evaluate(const JinjaNode &N, Scope &S) {
   case JinjaNode::Item: {
     JinjaValue Object = evaluate(*N.Children[0], S),
                Key = evaluate(*N.Children[1], S);
-    return at(N.Line, [&] { return getItem(Object, Key, false, Limits); });
+    JinjaValue Item =
+        at(N.Line, [&] { return getItem(Object, Key, false, Limits); });
+    if (!Innermost.Message && N.Children[1]->TheKind == JinjaNode::Name &&
+        N.Children[1]->Word == Innermost.Variable &&
+        Messages.count(Item.identity()))
+      Innermost.Message = Item.identity();
+    return Item;
   }
   case JinjaNode::Slice:
     return takeSlice(N, S);

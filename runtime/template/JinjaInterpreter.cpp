@@ -203,14 +203,24 @@ Interpreter::Flow Interpreter::runLoop(const Block &B, Scope &S,
     Inner->set("loop", makeLoop(Items, I));
     assign(B, Items[I], *Inner);
     size_t Begin = Out.size();
+    bool IsNumber = Items[I].is(JinjaValue::Integer);
+    Index Outer = Innermost;
+    if (IsNumber)
+      Innermost = {B.Targets[0], nullptr};
     Flow F = runBody(B.Body, *Inner, Out);
-    auto Message = Messages.find(Items[I].identity());
-    if (Message != Messages.end() && &Out == &Output.Text && Begin < Out.size())
-      Output.Turns.push_back({Message->second, Begin, Out.size()});
+    noteTurn(IsNumber ? Innermost.Message : Items[I].identity(), Begin, Out);
+    Innermost = std::move(Outer);
     if (F == Flow::Break)
       break;
   }
   return Flow::On;
+}
+
+void Interpreter::noteTurn(const void *Message, size_t Begin,
+                           const std::string &Out) {
+  auto Found = Messages.find(Message);
+  if (Found != Messages.end() && &Out == &Output.Text && Begin < Out.size())
+    Output.Turns.push_back({Found->second, Begin, Out.size()});
 }
 
 //===-- Macros ------------------------------------------------------------===//

@@ -95,6 +95,8 @@ private:
   void set(const Block &B, JinjaValue Content, Scope &S);
   void assign(const Block &B, const JinjaValue &Content, Scope &S);
   JinjaValue makeMacro(const Block &B, Scope &S);
+  /// Notes that the body of a loop wrote the end of `Out` for a message.
+  void noteTurn(const void *Message, size_t Begin, const std::string &Out);
   std::string callMacro(const Block &B, Scope &S, const Arguments &Args);
   void callWithBody(const Block &B, Scope &S, std::string &Out);
   /// `Text` through the filters of `N`, in the place of the innermost constant.
@@ -121,6 +123,13 @@ private:
   std::vector<std::unique_ptr<Scope>> Captured;
   /// The elements of `messages` by identity, with their numbers.
   std::map<const void *, size_t> Messages;
+  /// The variable of the innermost loop over numbers, and the message that its
+  /// body read by it: messages[i].
+  struct Index {
+    std::string Variable;
+    const void *Message = nullptr;
+  };
+  Index Innermost;
 };
 
 } // namespace poplar::runtime::jinja

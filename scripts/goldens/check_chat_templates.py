@@ -140,6 +140,8 @@ class Checker:
         found = marked and self.render(marked, row)
         if not found or found["input_ids"] != theirs["input_ids"] or not any(found["assistant_masks"]):
             return None
+        if all(found["assistant_masks"]):  # a mark that ends at the first token is taken for all
+            return None
         return [bool(x) for x in found["assistant_masks"]]
 
     def check(self, name, template, rows):

@@ -135,7 +135,8 @@ const Row Rows[] = {
          "image_url": {"url": "u"}}]}, SAY]})",
      "!images, audio and video are not supported"},
     {R"({"messages": [{"role": "developer", "content": "x"}, SAY]})",
-     "!the chat template ChatML has no developer role"},
+     "!the chat template ChatML fails: line 1: the template says: there is no "
+     "developer role"},
     {R"({"messages": [{"role": "user", "content": "x", "name": "Ann"}, SAY]})",
      "!--ignore-member messages.name"},
     {R"({"messages": [ASK, {"role": "assistant", "content": "b",
@@ -273,10 +274,10 @@ TEST(Examples, Refused) {
   EXPECT_MENTIONS(
       messageOf(Strict,
                 R"({"messages": [{"role": "system", "content": "a"}]})"),
-      "has no system role");
+      "there is no system role");
   EXPECT_MENTIONS(
       messageOf(Strict, R"({"messages": [{"role": "tool", "content": "a"}]})"),
-      "has no tool role");
+      "there is no tool role");
 }
 
 } // namespace
