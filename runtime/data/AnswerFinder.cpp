@@ -7,8 +7,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "data/AnswerFinder.h"
-#include "data/Strip.h"
 #include "support/Error.h"
+#include "template/Strip.h"
 
 #include <algorithm>
 

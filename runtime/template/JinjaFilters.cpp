@@ -6,9 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "data/Strip.h"
 #include "support/Error.h"
 #include "template/JinjaCalls.h"
+#include "template/Strip.h"
 
 #include <algorithm>
 #include <charconv>
