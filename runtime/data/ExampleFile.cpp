@@ -178,12 +178,10 @@ static MappedFile prepare(const std::string &Path, const TextEncoding &Encoding,
   ShippedTemplate Shipped = ShippedTemplate::read(Encoding.path());
   ExampleEncoder Encoder(*Encoding.get(), EndId, Shipped, Rules);
   // Whatever decides how conversations are written.
-  std::string Kind = "examples 6 " + std::to_string(EndId) + " " +
+  std::string Kind = "examples 7 " + std::to_string(EndId) + " " +
                      std::to_string(Model.vocab_size) + Ignored + "\n" +
                      Rules.Chat.Template + "\n" + Rules.Chat.Date + "\n" +
-                     std::filesystem::path(Shipped.Path).filename().string() +
-                     "\n" + Shipped.Source +
-                     jinja::JinjaValue(Shipped.Tokens).toJSON();
+                     Shipped.describe();
   std::error_code Code;
   if (std::filesystem::exists(Rules.Chat.Template, Code))
     Kind += MappedFile(Rules.Chat.Template).text();

@@ -38,46 +38,47 @@ struct Foreign {
 };
 } // namespace
 
-static constexpr const char *NoTools = "calls of tools are not supported";
+static constexpr const char *NoTools =
+    "tools are read beside messages, and tool_call_id in messages of a tool";
+static constexpr const char *NoFunctions =
+    "the older form of tools: give tools, and tool_calls in messages";
+static constexpr const char *NoName = "the chat template does not write it";
 static constexpr const char *NoMedia = "images, audio and video are not "
                                        "supported";
 static constexpr const char *NoPreference =
     "data of preferences and labels are not supported: give what is to be "
     "learned, as completion or messages";
-static constexpr const char *NoReasoning =
-    "the chat template does not write it: put it into the content as the model "
-    "is to write it";
 static constexpr const char *NoParts =
     "a message counts whole or not: train is true or false";
-static constexpr const char *NoTurns =
-    "Alpaca's prompt has no place for it: give messages";
+static constexpr const char *NoTurns = "make it the first of the messages";
 
 static constexpr Foreign Reasons[] = {
-    {"tools", NoTools},         {"tool_calls", NoTools},
-    {"tool_call_id", NoTools},  {"functions", NoTools},
-    {"function_call", NoTools}, {"parallel_tool_calls", NoTools},
+    {"tools", NoTools},         {"tool_call_id", NoTools},
+    {"functions", NoFunctions}, {"function_call", NoFunctions},
     {"images", NoMedia},        {"image", NoMedia},
     {"audio", NoMedia},         {"audios", NoMedia},
     {"videos", NoMedia},        {"label", NoPreference},
     {"labels", NoPreference},   {"chosen", NoPreference},
-    {"rejected", NoPreference}, {"reasoning_content", NoReasoning},
-    {"reasoning", NoReasoning}, {"thinking", NoReasoning},
+    {"rejected", NoPreference}, {"name", NoName},
     {"train_detail", NoParts},  {"training_detail", NoParts},
-    {"history", NoTurns},
 };
 
-/// Members of each shape, of which the first ones make it known.
-static const std::vector<std::string_view> &getMembers(ExampleShape Shape) {
-  static const std::vector<std::string_view> Lists[] = {
-      {"text"},
-      {"prompt", "completion"},
-      {"instruction", "output", "input"},
-      {"messages"}};
-  return Lists[static_cast<size_t>(Shape)];
-}
+namespace {
+/// Members of a shape: those that make it known, and those that it may have.
+struct ShapeMembers {
+  std::vector<std::string_view> Keys, Others;
+};
+} // namespace
 
-static size_t countKeys(ExampleShape Shape) {
-  return std::min<size_t>(getMembers(Shape).size(), 2);
+static const ShapeMembers &getMembers(ExampleShape Shape) {
+  static const ShapeMembers Lists[] = {
+      {{"text"}, {}},
+      {{"prompt", "completion"}, {}},
+      {{"instruction", "output"}, {"input", "system", "history"}},
+      {{"messages"},
+       {"tools", "documents", "chat_template_kwargs", "parallel_tool_calls"}},
+      {{"conversations"}, {"system", "tools"}}};
+  return Lists[static_cast<size_t>(Shape)];
 }
 
 /// Whether a member is there in form alone.
@@ -157,53 +158,53 @@ void ExampleMembers::checkMembers(const json::Value &Object,
 ExampleShape ExampleMembers::findShape(const json::Value &Object,
                                        const std::string &Where) const {
   std::vector<ExampleShape> Full, Empty;
-  for (ExampleShape Shape : {ExampleShape::Messages, ExampleShape::Completion,
-                             ExampleShape::Alpaca, ExampleShape::Text}) {
-    const std::vector<std::string_view> &Members = getMembers(Shape);
-    auto End = Members.begin() + static_cast<ptrdiff_t>(countKeys(Shape));
-    if (!std::all_of(Members.begin(), End,
+  for (ExampleShape Shape :
+       {ExampleShape::Messages, ExampleShape::ShareGPT,
+        ExampleShape::Completion, ExampleShape::Alpaca, ExampleShape::Text}) {
+    const std::vector<std::string_view> &Keys = getMembers(Shape).Keys;
+    if (!std::all_of(Keys.begin(), Keys.end(),
                      [&](std::string_view Key) { return find(Object, Key); }))
       continue;
-    bool Says = std::any_of(Members.begin(), End, [&](std::string_view Key) {
-      return !isEmpty(*Object.find(Key));
-    });
+    bool Says =
+        std::any_of(Keys.begin(), Keys.end(), [&](std::string_view Key) {
+          return !isEmpty(*Object.find(Key));
+        });
     (Says ? Full : Empty).push_back(Shape);
   }
   if (Full.empty() && Empty.empty())
     fail(Where,
          ": expected an object with text, prompt and completion, instruction "
-         "and output, or messages, found ",
+         "and output, messages, or conversations, found ",
          listKeys(Object));
   if (Full.size() > 1) {
-    std::string Other(getMembers(Full[1])[0]);
-    fail(Where, ": has both '", getMembers(Full[0])[0], "' and '", Other,
+    std::string Other(getMembers(Full[1]).Keys[0]);
+    fail(Where, ": has both '", getMembers(Full[0]).Keys[0], "' and '", Other,
          "', which are examples of their own; remove one, or ignore it by "
          "--ignore-member ",
          Other);
   }
   ExampleShape Shape = Full.empty() ? Empty.front() : Full.front();
-  checkMembers(Object, getMembers(Shape), "", Where);
+  std::vector<std::string_view> Read = getMembers(Shape).Keys;
+  const json::Value *Prompt = find(Object, "prompt");
+  bool IsChat =
+      Shape == ExampleShape::Completion && Prompt->kind() == json::Value::Array;
+  const ShapeMembers &More =
+      getMembers(IsChat ? ExampleShape::Messages : Shape);
+  Read.insert(Read.end(), More.Others.begin(), More.Others.end());
+  checkMembers(Object, Read, "", Where);
   return Shape;
 }
 
 /// `weight` as OpenAI has it.
-static bool readWeight(const json::Value &Weight, const std::string &Where) {
+static bool readOneWeight(const json::Value &Weight, const std::string &Where) {
   double Value = Weight.asDouble(-1);
   if (Weight.kind() != json::Value::Number || (Value != 0 && Value != 1))
     fail(Where, ": the 'weight' of a message is 0 or 1");
   return Value == 1;
 }
 
-bool ExampleMembers::checkMessage(const json::Value &Message,
-                                  bool ReadsReasoning,
-                                  const std::string &Where) const {
-  if (Message.kind() != json::Value::Object)
-    fail(Where, ": a message is an object with role and content");
-  std::vector<std::string_view> Read = {"role", "content", "weight", "train",
-                                        "training"};
-  if (ReadsReasoning)
-    Read.push_back("reasoning_content");
-  checkMembers(Message, Read, "messages.", Where);
+bool ExampleMembers::readWeight(const json::Value &Message, bool IsAnswer,
+                                const std::string &Where) const {
   bool Counts = true, IsAsked = false;
   for (const char *Key : {"weight", "train", "training"}) {
     const json::Value *Member = findInMessage(Message, Key);
@@ -212,11 +213,11 @@ bool ExampleMembers::checkMessage(const json::Value &Message,
     bool IsWeight = Key[0] == 'w';
     if (!IsWeight && Member->kind() != json::Value::Boolean)
       fail(Where, ": the '", Key, "' of a message is true or false");
-    bool Says = IsWeight ? readWeight(*Member, Where) : Member->asBool();
+    bool Says = IsWeight ? readOneWeight(*Member, Where) : Member->asBool();
     IsAsked |= Says;
     Counts &= Says;
   }
-  if (IsAsked && Message.string("role", "") != "assistant")
+  if (IsAsked && !IsAnswer)
     fail(Where, ": only what the assistant says counts in the loss, and this "
                 "message is to count as well; leave its weight out");
   if (IsAsked && !Counts)

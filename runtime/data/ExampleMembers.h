@@ -19,7 +19,7 @@
 namespace poplar::runtime {
 
 /// The shapes that an object of a file of examples may have.
-enum class ExampleShape { Text, Completion, Alpaca, Messages };
+enum class ExampleShape { Text, Completion, Alpaca, Messages, ShareGPT };
 
 /// Members of examples and of their messages. The list of those that may be
 /// there is closed: a member is read, or it is known to be metadata, or the
@@ -35,11 +35,15 @@ public:
   /// `Where` names the object in errors.
   ExampleShape findShape(const json::Value &Object,
                          const std::string &Where) const;
-  /// Checks the members of a message. Returns whether the message counts if it
-  /// is an answer: `weight` is not 0, and `train` is not false.
-  /// With `ReadsReasoning`, `reasoning_content` is read.
-  bool checkMessage(const json::Value &Message, bool ReadsReasoning,
-                    const std::string &Where) const;
+  /// Fails if a member of an object is not on the list. `Prefix` is "messages."
+  /// for messages.
+  void checkMembers(const json::Value &Object,
+                    const std::vector<std::string_view> &Read,
+                    const char *Prefix, const std::string &Where) const;
+  /// Whether a message counts if it is an answer: `weight` is not 0, and
+  /// `train` is not false.
+  bool readWeight(const json::Value &Message, bool IsAnswer,
+                  const std::string &Where) const;
 
   /// A member of an object. Null, which stands for none in files of which all
   /// rows have the same columns, is none, and so is a member that is ignored.
@@ -51,12 +55,6 @@ public:
                                    const std::string &Key) const;
 
 private:
-  /// Fails if a member is not on the list. `Prefix` is that of members of
-  /// messages.
-  void checkMembers(const json::Value &Object,
-                    const std::vector<std::string_view> &Read,
-                    const char *Prefix, const std::string &Where) const;
-
   std::set<std::string, std::less<>> Ignored;
 };
 

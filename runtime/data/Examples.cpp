@@ -88,7 +88,8 @@ Example ExampleEncoder::encode(const json::Value &Object,
   Example E = encodeObject(Object, Where);
   // As with trl: a missing answer is probably a mistake.
   if (std::find(E.Counts.begin(), E.Counts.end(), true) == E.Counts.end())
-    fail(Where, Members.find(Object, "messages")
+    fail(Where, Members.find(Object, "messages") ||
+                        Members.find(Object, "conversations")
                     ? ": no message is of the assistant and counts, so that "
                       "nothing would count in the loss"
                     : ": the completion is empty, so that nothing would count "
@@ -122,15 +123,23 @@ Example ExampleEncoder::encodeObject(const json::Value &Object,
       fail(Where, ": '", Key, "' is not a string");
     return std::string(Member->asString());
   };
-  switch (Members.findShape(Object, Where)) {
+  ExampleShape Shape = Members.findShape(Object, Where);
+  switch (Shape) {
   case ExampleShape::Messages:
-    return encodeChat(getChat(Where).render(*Members.find(Object, "messages"),
-                                            Members, Where));
+  case ExampleShape::ShareGPT:
+    return encodeChat(getChat(Where).render(Object, Shape, Members, Where));
   case ExampleShape::Completion: {
+    const json::Value *Both[] = {Members.find(Object, "prompt"),
+                                 Members.find(Object, "completion")};
+    if (Both[0]->kind() == json::Value::Array &&
+        Both[1]->kind() == json::Value::Array)
+      return encodeChat(getChat(Where).render(Object, Shape, Members, Where));
     std::string Prompt = Get("prompt");
     return encodeCompletion(Prompt, Get("completion"), Where);
   }
   case ExampleShape::Alpaca: {
+    if (Members.find(Object, "system") || Members.find(Object, "history"))
+      return encodeChat(getChat(Where).render(Object, Shape, Members, Where));
     std::string Input = Members.find(Object, "input") ? Get("input") : "";
     std::string Prompt = makeAlpacaPrompt(Get("instruction"), Input);
     return encodeCompletion(Prompt, Get("output"), Where);

@@ -34,6 +34,7 @@ struct ExampleRules {
 ///   prompt, completion             those of the completion
 ///   instruction, input, output     the same, in Alpaca's words
 ///   messages [{role, content}]     those of the assistant, see ChatFormat
+///   conversations [{from, value}]  the same, as ShareGPT has it
 /// The token that ends a text, a completion or an answer counts as well. Which
 /// other members an object may have, ExampleMembers says.
 class ExampleEncoder {

@@ -14,6 +14,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <utf8proc.h>
+#include <utility>
 #include <vector>
 
 using namespace poplar::runtime;
@@ -201,6 +202,29 @@ void unicode::appendLowercase(std::string &Out, char32_t C) {
   else
     append(Out, static_cast<char32_t>(
                     utf8proc_tolower(static_cast<utf8proc_int32_t>(C))));
+}
+
+void unicode::appendUppercase(std::string &Out, char32_t C) {
+  static constexpr std::pair<char32_t, char32_t> Several[] = {
+      {0xDF, 0xDF},     {0x149, 0x149},  {0x1F0, 0x1F0},   {0x390, 0x390},
+      {0x3B0, 0x3B0},   {0x587, 0x587},  {0x1E96, 0x1E9A}, {0x1F50, 0x1F56},
+      {0x1F80, 0x1FFC}, {0xFB00, 0xFB17}};
+  for (auto [First, Last] : Several)
+    if (C >= First && C <= Last)
+      fail("the upper case of U+", std::hex, std::uppercase,
+           static_cast<unsigned>(C), " is not supported");
+  append(Out, static_cast<char32_t>(
+                  utf8proc_toupper(static_cast<utf8proc_int32_t>(C))));
+}
+
+bool unicode::isPrintable(char32_t C) {
+  utf8proc_category_t Category =
+      utf8proc_category(static_cast<utf8proc_int32_t>(C));
+  bool IsSpace = Category == UTF8PROC_CATEGORY_ZS && C != ' ';
+  return !IsSpace && Category != UTF8PROC_CATEGORY_CC &&
+         Category != UTF8PROC_CATEGORY_CF && Category != UTF8PROC_CATEGORY_CN &&
+         Category != UTF8PROC_CATEGORY_CO && Category != UTF8PROC_CATEGORY_CS &&
+         Category != UTF8PROC_CATEGORY_ZL && Category != UTF8PROC_CATEGORY_ZP;
 }
 
 static int getOptions(Form To) {

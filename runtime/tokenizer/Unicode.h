@@ -84,6 +84,11 @@ inline bool is(char32_t C, Property P) {
 
 /// Appends the lower case of a character.
 void appendLowercase(std::string &Out, char32_t C);
+/// Appends the upper case of a character; an Error for those of which the upper
+/// case is several characters.
+void appendUppercase(std::string &Out, char32_t C);
+/// Whether Python's repr() writes a character as it is.
+bool isPrintable(char32_t C);
 
 enum class Form { NFC, NFD, NFKC, NFKD };
 /// The normal form of a text, appended to `Out`.

@@ -181,10 +181,10 @@ def read_examples(path):
 class Model:
     """A small model with a tokenizer, and what Poplar makes of examples."""
 
-    def __init__(self, directory, config, *options):
+    def __init__(self, directory, config, *options, length=64):
         self.directory = directory
         (directory / "config.json").write_text(json.dumps(config))
-        run("poplar", "import", directory, "--seq-len", 64, *options, "-o", directory / "m.mlir")
+        run("poplar", "import", directory, "--seq-len", length, *options, "-o", directory / "m.mlir")
         run("poplar", "build", directory / "m.mlir", "-o", directory / "program")
 
     def describe(self, examples, name):

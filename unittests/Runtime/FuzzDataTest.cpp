@@ -152,6 +152,31 @@ TEST(FuzzData, Examples) {
     EXPECT_NE(Entry.path().extension(), ".tmp");
 }
 
+/// A damaged template ends in a text or in an Error of one line with its line.
+TEST(FuzzData, ChatTemplates) {
+  const std::string Good = readFile(Inputs + "/../Templates/tools.jinja");
+  json::Value Row = json::parse(R"({"eos_token": "<|im_end|>", "messages": [
+    {"role": "user", "content": [{"type": "text", "text": "q"}]},
+    {"role": "assistant", "content": "", "tool_calls": [
+      {"function": {"name": "f", "arguments": {"a": [1, 2.5, null]}}}]}],
+    "tools": [{"name": "f"}], "add_generation_prompt": true})",
+                                "text");
+  jinja::JinjaValue Variables = jinja::JinjaValue::fromJSON(Row);
+  Mutator Mutate(14);
+  int Written = 0, Refused = 0;
+  for (int I = 0; I < 2000; ++I) {
+    try {
+      jinja::Template(Mutate(Good)).render(Variables.members(), 0);
+      ++Written;
+    } catch (const Error &E) {
+      EXPECT_EQ(std::string_view(E.what()).substr(0, 5), "line ") << E.what();
+      ++Refused;
+    }
+  }
+  EXPECT_GT(Written, 200);
+  EXPECT_GT(Refused, 500);
+}
+
 class FuzzTokenizer : public testing::TestWithParam<const char *> {};
 
 TEST_P(FuzzTokenizer, SurvivesDamage) {

@@ -9,7 +9,7 @@
 #ifndef POPLAR_RUNTIME_JINJATREE_H
 #define POPLAR_RUNTIME_JINJATREE_H
 
-#include "data/JinjaValue.h"
+#include "template/JinjaValue.h"
 
 #include <string_view>
 
@@ -41,11 +41,13 @@ struct JinjaNode {
     Constant,
     Name,
     ListOf,     ///< Children
+    TupleOf,    ///< Children
     DictOf,     ///< Children: key, value, ...
     Member,     ///< Children[0].Word
     Item,       ///< Children[0][Children[1]]
     Slice,      ///< Children[0][a:b:c], null for what is left out
     Call,       ///< Children[0](...)
+    Spread,     ///< Word Children[0], an argument with * or **
     Filter,     ///< Children[0] | Word(...)
     Test,       ///< Children[0] is Word(...)
     Unary,      ///< Word: not, -, +
@@ -74,10 +76,13 @@ struct Block {
     Print,      ///< Expression
     If,         ///< Expression, Body, Else
     For,        ///< Targets in Expression if Condition: Body, Else
-    Set,        ///< Targets = Expression, or the text of Body
-    SetMember,  ///< Targets[0].Targets[1] = Expression
+    Set,        ///< Targets = Expression, or Targets[0].Word = Expression
+    SetText,    ///< the same with the text of Body, through Expression if there
+                ///< is one
     Macro,      ///< Word(Targets, with defaults in Defaults): Body
     FilterOf,   ///< Body through Expression, whose innermost child is the text
+    CallOf,     ///< Expression, a call, with Body(Targets) as caller()
+    With,       ///< Targets = Defaults: Body
     Break,
     Continue
   };

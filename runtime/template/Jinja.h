@@ -8,15 +8,16 @@
 //
 // The part of Jinja that chat templates are written in, with the settings of
 // transformers: trim_blocks, lstrip_blocks, `{% generation %}`, `break` and
-// `continue`, and values that do not change. Statements and filters that are
-// not known are errors. A template has bounded time, memory and depth.
+// `continue`, and values that do not change. Statements, filters, tests and
+// methods that are not known are errors. A template has bounded time, memory
+// and depth.
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef POPLAR_RUNTIME_JINJA_H
 #define POPLAR_RUNTIME_JINJA_H
 
-#include "data/JinjaValue.h"
+#include "template/JinjaValue.h"
 
 #include <ctime>
 
@@ -38,6 +39,12 @@ public:
     bool IsDated = false;
     /// The ranges inside {% generation %} blocks.
     std::vector<std::pair<size_t, size_t>> Generated;
+    /// What the body of a loop wrote for an element of the variable `messages`.
+    struct Turn {
+      size_t Message, Begin, End;
+    };
+    /// Turns that are not empty, in the order of their ends.
+    std::vector<Turn> Turns;
   };
   /// Throws an Error with the line at which it fails, also if the template
   /// itself raises one.

@@ -6,8 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "data/JinjaTree.h"
 #include "support/Error.h"
+#include "template/JinjaTree.h"
+#include "template/Strip.h"
 #include "tokenizer/Unicode.h"
 
 #include <algorithm>
@@ -23,6 +24,8 @@ public:
   explicit Lexer(std::string_view Source) : Source(Source) {}
 
   std::vector<Token> run() {
+    if (unicode::findInvalid(Source) != Source.size())
+      fail("line 1: the template is not UTF-8");
     // Jinja reads lines of all kinds, and drops the last line's end.
     std::string Lines;
     for (size_t I = 0; I < Source.size(); ++I)
@@ -55,47 +58,87 @@ private:
 
   /// Text up to a tag, and the tag.
   void readPart() {
-    size_t Tag = Pos;
-    while (Tag < Source.size() &&
-           !(Source[Tag] == '{' && Tag + 1 < Source.size() &&
-             std::string_view("{%#").find(Source[Tag + 1]) !=
-                 std::string_view::npos))
-      ++Tag;
-    std::string Text(Source.substr(Pos, Tag - Pos));
-    if (Tag == Source.size()) {
-      addText(Text);
-      return moveTo(Tag);
-    }
-    char Kind = Source[Tag + 1];
+    size_t Tag = findTag(Pos, "{%#");
+    char Kind = Tag < Source.size() ? Source[Tag + 1] : ' ';
+    addText(Tag, Kind);
+    if (Tag == Source.size())
+      return;
     char Mark = Tag + 2 < Source.size() ? Source[Tag + 2] : ' ';
-    if (Mark == '-') {
-      while (!Text.empty() && isSpace(Text.back()))
-        Text.pop_back();
-    } else if (Kind != '{' && Mark != '+') {
-      stripLine(Text, Tag);
-    }
-    addText(Text);
     moveTo(Tag + 2 + (Mark == '-' || Mark == '+'));
     if (Kind == '#')
       return skipComment();
+    if (Kind == '%' && takeTag("raw"))
+      return readRaw();
     add(Kind == '{' ? Token::BeginPrint : Token::BeginBlock, "");
     readTag(Kind == '{' ? "}}" : "%}");
   }
 
-  /// lstrip_blocks: spaces go if nothing else is in front of a tag's line.
-  void stripLine(std::string &Text, size_t Tag) const {
-    size_t Begin = Text.size();
-    while (Begin > 0 && Text[Begin - 1] != '\n' && isSpace(Text[Begin - 1]))
-      --Begin;
-    bool IsLine = Begin > 0 ? Text[Begin - 1] == '\n'
-                            : Tag - Text.size() == 0 ||
-                                  Source[Tag - Text.size() - 1] == '\n';
-    if (IsLine)
-      Text.resize(Begin);
+  /// The next `{` that one of `Kinds` follows.
+  size_t findTag(size_t From, std::string_view Kinds) const {
+    for (; From + 1 < Source.size(); ++From)
+      if (Source[From] == '{' && Kinds.find(Source[From + 1]) != Kinds.npos)
+        return From;
+    return Source.size();
   }
-  void addText(std::string &Text) {
+
+  /// Adds the text up to the tag at `Tag`, trimmed as that says.
+  void addText(size_t Tag, char Kind) {
+    std::string_view Text = Source.substr(Pos, Tag - Pos);
+    char Mark = Tag + 2 < Source.size() ? Source[Tag + 2] : ' ';
+    if (Tag < Source.size() && Mark == '-')
+      Text = strip(Text, false, true);
+    else if (Kind != ' ' && Kind != '{' && Mark != '+')
+      Text = stripLine(Text);
     if (!Text.empty())
-      add(Token::Text, std::move(Text));
+      add(Token::Text, std::string(Text));
+    moveTo(Tag);
+  }
+
+  /// Takes the rest of the tag `{% Name %}` if this is one.
+  bool takeTag(std::string_view Name) {
+    size_t At = Pos;
+    auto SkipSpace = [&] {
+      while (At < Source.size() && isSpace(Source[At]))
+        ++At;
+    };
+    SkipSpace();
+    if (Source.substr(At, Name.size()) != Name)
+      return false;
+    At += Name.size();
+    SkipSpace();
+    char Mark = At < Source.size() ? Source[At] : ' ';
+    At += Mark == '-' || Mark == '+';
+    if (Source.substr(At, 2) != "%}")
+      return false;
+    moveTo(At + 2);
+    trimBehind(Mark, true);
+    return true;
+  }
+
+  /// Text up to {% endraw %}.
+  void readRaw() {
+    const size_t Begin = Pos;
+    const int First = Line;
+    for (size_t Tag = Pos; (Tag = findTag(Tag, "%")) < Source.size(); ++Tag) {
+      char Mark = Tag + 2 < Source.size() ? Source[Tag + 2] : ' ';
+      moveTo(Tag + 2 + (Mark == '-' || Mark == '+'));
+      if (!takeTag("endraw"))
+        continue;
+      size_t End = Pos;
+      Pos = Begin;
+      Line = First;
+      addText(Tag, '%');
+      return moveTo(End);
+    }
+    fail("line ", First, ": {% raw %} does not end");
+  }
+
+  /// lstrip_blocks: spaces go if nothing else is in front of a tag's line.
+  std::string_view stripLine(std::string_view Text) const {
+    size_t Begin = Text.rfind('\n') + 1; // 0 if there is none
+    bool IsLine = Begin > 0 || Pos == 0 || Source[Pos - 1] == '\n';
+    bool IsBlank = strip(Text.substr(Begin)).empty();
+    return IsLine && IsBlank ? Text.substr(0, Begin) : Text;
   }
   static bool isSpace(char C) {
     return std::isspace(static_cast<unsigned char>(C));
@@ -104,8 +147,7 @@ private:
   void trimBehind(char Mark, bool IsBlock) {
     size_t End = Pos;
     if (Mark == '-')
-      while (End < Source.size() && isSpace(Source[End]))
-        ++End;
+      End = Source.size() - strip(Source.substr(Pos), true, false).size();
     else if (IsBlock && Mark != '+' && End < Source.size() &&
              Source[End] == '\n')
       ++End;
@@ -157,6 +199,7 @@ private:
       if (IsFloat)
         for (++End; IsWord(End);)
           ++End;
+      IsFloat |= Source.substr(Pos, End - Pos).find('e') != Source.npos;
       add(IsFloat ? Token::Float : Token::Integer,
           std::string(Source.substr(Pos, End - Pos)));
       return moveTo(End);

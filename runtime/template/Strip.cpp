@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "data/Strip.h"
+#include "template/Strip.h"
 #include "tokenizer/Unicode.h"
 
 using namespace poplar::runtime;
