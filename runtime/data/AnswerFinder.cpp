@@ -84,9 +84,11 @@ size_t AnswerFinder::findFirstToken(std::string_view Text) const {
 size_t AnswerFinder::getHeader(std::string_view Turn) const {
   for (const std::string &Each : Headers) {
     size_t At = Turn.find(Each);
-    // The token that begins a text may stand before the first turn.
-    bool IsFirst =
-        At == 0 || (At < MaxToken && Tok.findAdded(Turn.substr(0, At)) >= 0);
+    // Before the first turn may stand the token that begins a text, or a system
+    // message of the template's own. Then, a token begins the header.
+    bool IsFirst = At == 0 ||
+                   (At < MaxToken && Tok.findAdded(Turn.substr(0, At)) >= 0) ||
+                   (At != Turn.npos && findFirstToken(Each) > 0);
     if (IsFirst)
       return At + Each.size();
   }

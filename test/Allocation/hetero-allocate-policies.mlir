@@ -12,7 +12,7 @@
 // RUN: poplar-opt %s --hetero-allocate="global-batch=32 zero=0 policy=batch:a100=16,v100=0" | FileCheck %s --check-prefix=NONE
 
 // In 1 s, 4 @a100 take 16 samples and 2 @v100 take 2. Two such steps are all.
-// EXACT: zero.plan stage 2 global_batch 36 policy "exact" attributes {predicted_seconds = 2.000000e+00 : f64}
+// EXACT: zero.plan stage 2 global_batch 36 policy "exact" attributes {lower_bound_seconds = {{.*}} : f64, predicted_seconds = 2.000000e+00 : f64}
 // EXACT-COUNT-4: zero.rank @a100 node "dgx" micro_batch 4 steps 2 last 4{{$}}
 // EXACT-COUNT-2: zero.rank @v100 node "old" micro_batch 1 steps 2 last 1 threads 3{{$}}
 

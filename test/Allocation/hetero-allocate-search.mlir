@@ -11,7 +11,7 @@
 // 0.25 s on @near, which has 4 at most, and 1 s on @far, which has one. Each of
 // two steps takes 1 s besides.
 // CHECK-LABEL: nn.parameter @leave_out
-// CHECK: zero.plan stage 3 global_batch 16 policy "exact" attributes {predicted_seconds = 2.000000e+00 : f64} {
+// CHECK: zero.plan stage 3 global_batch 16 policy "exact" attributes {lower_bound_seconds = {{.*}} : f64, predicted_seconds = 2.000000e+00 : f64} {
 // CHECK-NEXT: zero.rank @near node "n0" micro_batch 4 steps 2 last 4{{$}}
 // CHECK-NEXT: zero.rank @near node "n0" micro_batch 4 steps 2 last 4{{$}}
 // CHECK-NEXT: }
@@ -34,7 +34,7 @@ cluster.profile @far stage 3 micro_batches [1] seconds [1.0] max_micro_batch 1
 
 // One of the devices of a type is on a node that is far from the others.
 // CHECK-LABEL: nn.parameter @leave_out_some
-// CHECK: zero.plan stage 3 {{.*}} {predicted_seconds = 2.000000e+00 : f64} {
+// CHECK: zero.plan stage 3 {{.*}}predicted_seconds = 2.000000e+00 : f64} {
 // CHECK-NEXT: zero.rank @card node "b"
 // CHECK-NEXT: zero.rank @card node "c"
 // CHECK-NEXT: }
@@ -62,11 +62,11 @@ cluster.profile @card stage 3 micro_batches [1, 4] seconds [0.25, 1.0]
 // CHECK: cluster.device_type @card {{.*}} recompute "recompute-unit"
 // CHECK: cluster.profile @card stage 0 {{.*}} recompute "keep"
 // CHECK: cluster.profile @card stage 0 {{.*}} recompute "recompute-unit"
-// CHECK: zero.plan stage 0 {{.*}} {predicted_seconds = 1.960000e+01 : f64}
+// CHECK: zero.plan stage 0 {{.*}}predicted_seconds = 1.960000e+01 : f64}
 // CHECK-NEXT: micro_batch 8 steps 2 last 8{{$}}
 // ALL-LABEL: nn.parameter @recompute
 // ALL-NOT: recompute "keep"
-// ALL: zero.plan stage 0 {{.*}} {predicted_seconds = 3.200000e+01 : f64}
+// ALL: zero.plan stage 0 {{.*}}predicted_seconds = 3.200000e+01 : f64}
 // ALL-NEXT: micro_batch 1 steps 16 last 1{{$}}
 
 nn.parameter @recompute : tensor<1000xf32> ones

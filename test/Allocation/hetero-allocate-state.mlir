@@ -12,13 +12,13 @@
 // 2000 of the 8000 bytes, @small has room for one, and @large for 22 000 / 3000,
 // 7. Then @small is done with 9 samples when @large is with 15 in 3 steps, after
 // 4.5 s.
-// EQUAL: zero.plan stage 1 {{.*}} {predicted_seconds = 6.750000e+00 : f64}
+// EQUAL: zero.plan stage 1 {{.*}}predicted_seconds = 6.750000e+00 : f64}
 // EQUAL-NEXT: zero.rank @large node "n" micro_batch 8 steps 3 last 8{{$}}
 // EQUAL-NEXT: zero.rank @small node "n" micro_batch 0 steps 1 last 0{{$}}
 // BASELINE: zero.plan stage 1
 // BASELINE-NEXT: zero.rank @large {{.*}} last 8{{$}}
-// AUTO: zero.plan stage 1 {{.*}} {predicted_seconds = 4.500000e+00 : f64}
-// MEMORY: zero.plan stage 1 {{.*}} {predicted_seconds = 4.500000e+00 : f64}
+// AUTO: zero.plan stage 1 {{.*}}predicted_seconds = 4.500000e+00 : f64}
+// MEMORY: zero.plan stage 1 {{.*}}predicted_seconds = 4.500000e+00 : f64}
 // MEMORY-NEXT: zero.rank @large node "n" micro_batch {{[5-8]}} steps {{.*}} state 7.680000e-01{{$}}
 // MEMORY-NEXT: zero.rank @small node "n" micro_batch 1 steps 9 last 1 state 2.320000e-01{{$}}
 
@@ -43,7 +43,7 @@ cluster.profile @small stage 1 micro_batches [1, 8] seconds [0.5, 2.25] memory f
 // 16 elements, 128 bytes each. Next to two samples @large has 4000, 31 units,
 // and then @small takes the other 32. So 24 samples take max(7 * 0.75, 10 * 0.5)
 // s.
-// MEMORY: zero.plan stage 1 {{.*}} {predicted_seconds = 5.250000e+00 : f64}
+// MEMORY: zero.plan stage 1 {{.*}}predicted_seconds = 5.250000e+00 : f64}
 // MEMORY-NEXT: zero.rank @large node "n" micro_batch 2 steps 7 last 2 state 4.960000e-01{{$}}
 // MEMORY-NEXT: zero.rank @small node "n" micro_batch 1 steps 10 last 1 state 5.040000e-01{{$}}
 

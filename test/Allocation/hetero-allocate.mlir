@@ -20,7 +20,7 @@
 // take 16. They share 15 as 4, 4, 4 and 3.
 // SHARE: nn.parameter @w
 // SHARE: cluster.profile @slow stage 3
-// SHARE-NEXT: zero.plan stage {{[012]}} global_batch 15 policy "exact" attributes {predicted_seconds = 1.000000e+00 : f64} {
+// SHARE-NEXT: zero.plan stage {{[012]}} global_batch 15 policy "exact" attributes {lower_bound_seconds = {{.*}} : f64, predicted_seconds = 1.000000e+00 : f64} {
 // SHARE-COUNT-3: zero.rank @fast node "n0" micro_batch 4 steps 1 last 4{{$}}
 // SHARE-NEXT: zero.rank @fast node "n0" micro_batch 3 steps 1 last 3{{$}}
 // SHARE-NEXT: zero.rank @slow node "n1" micro_batch 0 steps 1 last 0{{$}}
@@ -29,44 +29,44 @@
 // 51 samples at 17 a second are 3 s: 12 for each @fast, 3 for @slow. Ranks
 // that meet at the end only have their own numbers of steps, the fewest that
 // memory permits.
-// OWN: zero.plan stage 0 {{.*}} {predicted_seconds = 3.000000e+00 : f64}
+// OWN: zero.plan stage 0 {{.*}}predicted_seconds = 3.000000e+00 : f64}
 // OWN-COUNT-4: zero.rank @fast node "n0" micro_batch 4 steps 3 last 4{{$}}
 // OWN-NEXT: zero.rank @slow node "n1" micro_batch 3 steps 1 last 3{{$}}
 
 // The same by steps of 17, in which @slow has one sample and is done with it
 // when @fast is done with 4.
-// MEET: zero.plan stage 2 {{.*}} {predicted_seconds = 3.000000e+00 : f64}
+// MEET: zero.plan stage 2 {{.*}}predicted_seconds = 3.000000e+00 : f64}
 // MEET-COUNT-4: zero.rank @fast node "n0" micro_batch 4 steps 3 last 4{{$}}
 // MEET-NEXT: zero.rank @slow node "n1" micro_batch 1 steps 3 last 1{{$}}
 
 // Where @fast holds only 2, a sample on @slow would make it wait: 9 samples a
 // second, where without @slow 8 take 0.5 s. Six steps of 8 and one of 3: 3.25 s.
 // @slow takes part in all of them, without samples.
-// IDLE: zero.plan stage 3 {{.*}} {predicted_seconds = 3.250000e+00 : f64}
+// IDLE: zero.plan stage 3 {{.*}}predicted_seconds = 3.250000e+00 : f64}
 // IDLE-COUNT-3: zero.rank @fast node "n0" micro_batch 2 steps 7 last 1{{$}}
 // IDLE-NEXT: zero.rank @fast node "n0" micro_batch 2 steps 7 last 0{{$}}
 // IDLE-NEXT: zero.rank @slow node "n1" micro_batch 0 steps 7 last 0{{$}}
 
 // Fewer samples than ranks.
-// ONE: zero.plan {{.*}} {predicted_seconds = 2.500000e-01 : f64}
+// ONE: zero.plan {{.*}}predicted_seconds = 2.500000e-01 : f64}
 // ONE-NEXT: zero.rank @fast node "n0" micro_batch 1 steps 1 last 1{{$}}
 // ONE-COUNT-3: zero.rank @fast node "n0" micro_batch 0 steps 1 last 0{{$}}
 // ONE-NEXT: zero.rank @slow node "n1" micro_batch 0 steps 1 last 0{{$}}
 
-// FEW: zero.plan {{.*}} {predicted_seconds = 2.500000e-01 : f64}
+// FEW: zero.plan {{.*}}predicted_seconds = 2.500000e-01 : f64}
 // FEW-COUNT-3: zero.rank @fast node "n0" micro_batch 1 steps 1 last 1{{$}}
 // FEW-NEXT: zero.rank @fast node "n0" micro_batch 0 steps 1 last 0{{$}}
 // FEW-NEXT: zero.rank @slow node "n1" micro_batch 0 steps 1 last 0{{$}}
 
 // A prime. In 2.75 s, four @fast do 44 samples and @slow 2, one too few. In 3 s,
 // @fast could do 12 each; it takes 45 of its 48 if @slow takes 2.
-// PRIME1: zero.plan stage 1 {{.*}} {predicted_seconds = 3.000000e+00 : f64}
+// PRIME1: zero.plan stage 1 {{.*}}predicted_seconds = 3.000000e+00 : f64}
 // PRIME1-NEXT: zero.rank @fast node "n0" micro_batch 4 steps 3 last 4{{$}}
 // PRIME1-COUNT-3: zero.rank @fast node "n0" micro_batch 4 steps 3 last 3{{$}}
 // PRIME1-NEXT: zero.rank @slow node "n1" micro_batch 2 steps 1 last 2{{$}}
 
 // Two steps of 17 and one of 13, without @slow.
-// PRIME2: zero.plan stage 2 {{.*}} {predicted_seconds = 3.000000e+00 : f64}
+// PRIME2: zero.plan stage 2 {{.*}}predicted_seconds = 3.000000e+00 : f64}
 // PRIME2-NEXT: zero.rank @fast node "n0" micro_batch 4 steps 3 last 4{{$}}
 // PRIME2-COUNT-3: zero.rank @fast node "n0" micro_batch 4 steps 3 last 3{{$}}
 // PRIME2-NEXT: zero.rank @slow node "n1" micro_batch 1 steps 3 last 0{{$}}

@@ -138,6 +138,15 @@ TEST(Chat, TheModelsOwnTemplateIsTrained) {
                          "content": "<think>a</think>b"})")
                 .second,
             "<think>\n\n</think>\n\nb<|im_end|>");
+  // A system message of the template's own, in the turn of an answer, is none.
+  const std::string Helped =
+      "{% for m in messages %}{% if loop.first and m.role != 'system' %}"
+      "<|im_start|>system\nHelp.<|im_end|>\n{% endif %}<|im_start|>"
+      "{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+      "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
+  EXPECT_EQ(encodeBy(*T, Helped, std::string(Answer) + "," + Question + Answer)
+                .second,
+            "b<|im_end|>b<|im_end|>");
   // {% generation %} decides where it is.
   const std::string Marked =
       "{% for m in messages %}{{ m.role }}:{% if m.role == 'assistant' %}"
