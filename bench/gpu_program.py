@@ -49,7 +49,7 @@ MODELS = {
 
 # A step that is like all that follow: the fourth, after graphs were made.
 STEPS = 4
-# Of a unit of a kernel's last parameter: of a sample, or of an element. `is_mean` if
+# What a unit of a kernel's last parameter costs: a sample, or an element. `is_mean` if
 # launches differ in it; the bytes that they all have are then shared by it.
 Cost = namedtuple("Cost", "bytes flops is_mean")
 

@@ -114,20 +114,15 @@ if shutil.which("ptxas"):
     config.available_features.add("ptxas")
 else:
     lacks("ptxas", "no ptxas in PATH")
-# A driver of GPUs that runs on a CPU; see unittests/GPU/emulated/.
-emulated_cuda = os.path.join(config.poplar_obj_root, "lib", "emulated-cuda")
-if os.path.exists(os.path.join(emulated_cuda, "libcuda.so.1")):
-    config.available_features.add("emulated-cuda")
-    config.substitutions.append(("%emulated_cuda", emulated_cuda))
-else:
-    lacks("emulated-cuda", "lib/emulated-cuda/libcuda.so.1 was not built")
-# A driver that counts launches; see bench/counting/.
-counting_cuda = os.path.join(config.poplar_obj_root, "lib", "counting-cuda")
-if os.path.exists(os.path.join(counting_cuda, "libcuda.so.1")):
-    config.available_features.add("counting-cuda")
-    config.substitutions.append(("%counting_cuda", counting_cuda))
-else:
-    lacks("counting-cuda", "lib/counting-cuda/libcuda.so.1 was not built")
+# A driver of GPUs that runs on a CPU, and one that counts launches; see
+# unittests/GPU/emulated/ and bench/counting/.
+for driver in ("emulated-cuda", "counting-cuda"):
+    folder = os.path.join(config.poplar_obj_root, "lib", driver)
+    if os.path.exists(os.path.join(folder, "libcuda.so.1")):
+        config.available_features.add(driver)
+        config.substitutions.append(("%" + driver.replace("-", "_"), folder))
+    else:
+        lacks(driver, f"lib/{driver}/libcuda.so.1 was not built")
 if has_pipeline():
     config.available_features.add("pipeline")
     # oneDNN multiplies bf16 from AVX-512 on.

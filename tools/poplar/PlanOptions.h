@@ -33,7 +33,7 @@ struct PlanArguments {
   Objective objective;
   /// 0 where they are not given.
   int tensorDegree = 0, chunks = 0;
-  /// Of the search; none if it ends when it has tried what it can.
+  /// When the search ends; none if it ends when it has tried what it can.
   std::optional<double> seconds;
   /// Pipeline stages that the user describes.
   ZeroPlanStagesOptions pipeline;

@@ -63,6 +63,7 @@ ReplicaCost::ReplicaCost(const ClusterView &cluster,
   std::map<int, size_t> ranksOn;
   for (const ClusterRank &rank : ranks)
     ++ranksOn[rank.node];
+  // The first of places that are alike has the largest of equal parts.
   std::set<std::vector<double>> seen;
   for (size_t place = 0; place < size; ++place) {
     if (place > 0 && isAsBefore(ranks, size, place))

@@ -47,8 +47,6 @@ public:
 
 private:
   void addShapes();
-  double findLowerBound() const;
-  std::vector<std::pair<int, int>> listStages() const;
   void addStarts(const Shape &shape);
   void addStart(const Shape &shape, GeoAnnealing &annealing,
                 std::vector<int> cells);
@@ -71,54 +69,45 @@ private:
   double limit;
   const Deadline &deadline;
   std::vector<Shape> shapes;
+  double lowerBound = never;
   std::vector<Candidate> candidates;
   std::optional<GeoPlan> best;
   std::map<const Shape *, GeoPlan> ofShape;
 };
 } // namespace
 
-/// Numbers of stages, and the most pipelines of so many.
-std::vector<std::pair<int, int>> Search::listStages() const {
-  int devices = static_cast<int>(problem.devices.size()),
-      least = std::max(problem.stages, 1),
-      most =
-          problem.stages ? problem.stages : std::min(devices, problem.units());
-  std::vector<std::pair<int, int>> list;
-  for (int stages = least; stages <= most; ++stages)
-    list.emplace_back(
-        stages, std::min<int64_t>(devices / stages, problem.microBatches));
-  return list;
-}
-
-/// No plan of any shape costs less, whether it is searched or not.
-double Search::findLowerBound() const {
-  GeoBound bound(costs);
-  double least = never;
-  for (auto [stages, most] : listStages())
-    for (int pipelines = 1; pipelines <= most; ++pipelines)
-      for (PipelineSchedule schedule : problem.schedules)
-        least = std::min(least, bound.get(stages, pipelines, schedule));
-  return least;
-}
-
 /// For few devices, all shapes; for many, those that use all or a part of them.
-static std::vector<int> getPipelines(int all) {
+static std::set<int> getPipelines(int all) {
   std::set<int> counts;
   if (all <= 8)
     for (int k = 1; k <= all; ++k)
       counts.insert(k);
   for (int eighths = 1; eighths <= 8; ++eighths)
     counts.insert(std::max(1, all * eighths / 8));
-  return {counts.begin(), counts.end()};
+  return counts;
 }
 
+/// No plan of any shape costs less than `lowerBound`, whether it is searched or
+/// not.
 void Search::addShapes() {
   GeoBound bound(costs);
-  for (auto [stages, most] : listStages())
-    for (int pipelines : getPipelines(most))
-      for (PipelineSchedule schedule : problem.schedules)
-        shapes.push_back({stages, pipelines, schedule,
-                          bound.get(stages, pipelines, schedule)});
+  int devices = static_cast<int>(problem.devices.size()),
+      least = std::max(problem.stages, 1),
+      most =
+          problem.stages ? problem.stages : std::min(devices, problem.units());
+  for (int stages = least; stages <= most; ++stages) {
+    int all = static_cast<int>(
+        std::min<int64_t>(devices / stages, problem.microBatches));
+    std::set<int> searched = getPipelines(all);
+    for (int pipelines = 1; pipelines <= all; ++pipelines)
+      for (PipelineSchedule schedule : problem.schedules) {
+        Shape shape = {stages, pipelines, schedule,
+                       bound.get(stages, pipelines, schedule)};
+        lowerBound = std::min(lowerBound, shape.bound);
+        if (searched.count(pipelines))
+          shapes.push_back(shape);
+      }
+  }
   std::stable_sort(
       shapes.begin(), shapes.end(),
       [](const Shape &a, const Shape &b) { return a.bound < b.bound; });
@@ -205,7 +194,7 @@ GeoSearchResult Search::run() {
     result.error = "there are fewer devices than stages";
     return result;
   }
-  result.lowerBound = findLowerBound();
+  result.lowerBound = lowerBound;
   int64_t soon = effort - effort / 4;
   for (size_t i = 0; i < shapes.size() && i < mostShapes; ++i)
     if (!isFar(shapes[i]) && !isOver() && (effort > soon || i < 2))

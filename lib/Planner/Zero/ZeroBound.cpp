@@ -49,7 +49,7 @@ public:
 
 private:
   Pace getPace(int type, int stage) const;
-  /// Of the devices of one node, and of devices of several.
+  /// The bound for devices of one node, and for devices of several.
   double getInside(int stage, const ClusterNode &node,
                    const std::vector<Pace> &paces) const;
   double getAcross(int stage, const std::vector<Pace> &paces) const;
@@ -60,7 +60,8 @@ private:
   const ClusterView &cluster;
   const ModelFacts &model;
   const PlanChoices &choices;
-  /// Of links between nodes, at most; of a parameter on the wire, at least.
+  /// The greatest of any link between nodes, and the least that a parameter
+  /// takes on the wire.
   double bandwidth = 0, parameterBytes = sizeof(float);
 };
 

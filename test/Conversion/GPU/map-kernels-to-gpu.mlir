@@ -154,7 +154,7 @@ exec.kernel @scale(%x: tensor<?xf32>) -> tensor<?xf32>
 
 #i = affine_map<(d0) -> (d0)>
 
-// Of numbers that all elements share, only those that are read are counted, and
+// Numbers that all elements share are counted if they are read, and
 // once: 8 bytes for a launch, and 8 for an element.
 
 // CHECK: exec.gpu_kernel "decay" block [256, 1, 1] pointers 2 parts_per_block 1024 bytes 8 per_sample 8

@@ -54,7 +54,7 @@ for kind in report["kinds"]:
     if "error" in kind:
         assert "that takes less than" in kind["error"], kind
     else:
-        # Of others, nothing is looked for that cannot be the fastest.
+        # A plan of another kind is not looked for if it cannot be the fastest.
         ratio = kind["simulated_seconds"] / own
         assert ratio > 1 - 1e-9, (kind, own)
         assert kind["policy"] != chosen or ratio < 1 + 1e-9, (kind, own)

@@ -77,7 +77,8 @@ private:
   double shareSum = 0;
   /// The cheapest messages that join all devices without a cycle, added up.
   std::vector<double> joins;
-  /// Of all units, of them what is tied, and of the first without that.
+  /// Trained elements of all units, those of them that are tied, and those of
+  /// the first unit that are not.
   double elements = 0, tied = 0, firstElements = 0;
   /// The least delay and the greatest bandwidth between nodes.
   LinkSpeed best = {std::numeric_limits<double>::infinity(), 0};

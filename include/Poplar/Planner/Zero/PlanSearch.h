@@ -98,8 +98,8 @@ struct PlanSearchResult {
   /// unless nothing else was asked for.
   std::vector<PlanOutcome> outcomes;
   Untried untried;
-  /// Of an exact policy: no plan of the choices takes less by the closed form.
-  /// The best plan's time, if all was tried.
+  /// No plan of the choices takes less by the closed form, if the policy is an
+  /// exact one. If all was tried, this is the best plan's time.
   double lowerBound = 0;
 
   /// The fastest plan; of equals, the first: the lowest stage, shared equally.
