@@ -230,6 +230,10 @@ bool Profiling::measure(int stage, int64_t rank,
       memory,     "--out",   file,     "--max-batch", batch};
   if (!args.maxBatch)
     command.push_back("--until-level");
+  std::string seconds =
+      std::to_string(args.seconds / (args.stage == "all" ? 4 : 1));
+  if (args.seconds > 0)
+    command.insert(command.end(), {"--seconds", seconds});
   if (args.loaded)
     command.push_back("--loaded");
   std::string journal = getJournal(stage),

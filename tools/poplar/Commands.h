@@ -28,6 +28,8 @@ void addTrainCommand(CLI::App &app, int &status);
 void addEvaluateCommand(CLI::App &app, int &status);
 void addSampleCommand(CLI::App &app, int &status);
 void addMergeCommand(CLI::App &app, int &status);
+void addFinetuneCommand(CLI::App &app, int &status);
+void addPretrainCommand(CLI::App &app, int &status);
 
 /// Prints `poplar: error: <message>`; returns the exit status of a failure.
 int reportError(const std::string &message);

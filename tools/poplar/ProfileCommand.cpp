@@ -76,6 +76,12 @@ void addProfileCommand(CLI::App &app, int &status) {
                    "Largest micro-batch to measure, if it fits (default: the "
                    "one beyond which throughput does not grow, 64 at most)")
       ->check(CLI::Range(2, 1 << 20));
+  command
+      ->add_option("--seconds", args->seconds,
+                   "End about then, with smaller micro-batches and fewer "
+                   "repetitions (default: no limit)")
+      ->type_name("X")
+      ->check(CLI::Range(1.0, 1e6));
   command->add_flag("--loaded", args->loaded,
                     "Keep the other cores of the machine busy meanwhile");
   command->add_option("-o,--output", args->output, "File for the profiles")

@@ -63,6 +63,8 @@ int main(int argc, char **argv) {
            "\nRun with --help for more.\n";
   });
   int status = 0;
+  addFinetuneCommand(app, status);
+  addPretrainCommand(app, status);
   addImportCommand(app, status);
   addClusterCommand(app, status);
   addProfileCommand(app, status);
