@@ -187,6 +187,16 @@ LAYERS = {
             ],
         ),
         (
+            "Workflow",
+            [
+                "Support",
+                "Dialect/NN",
+                "Dialect/Cluster",
+                "Import",
+                "Driver",
+            ],
+        ),
+        (
             "Tools",
             [
                 "Support",

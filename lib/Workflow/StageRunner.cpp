@@ -9,9 +9,12 @@
 #include "Poplar/Workflow/StageRunner.h"
 #include "ChildProcess.h"
 #include "Poplar/Driver/Files.h"
+#include "Poplar/Support/JSON.h"
 #include "Poplar/Support/Names.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/JSON.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/Support/xxhash.h"
@@ -32,8 +35,9 @@ static std::string hashFile(const std::string &path) {
                          /*LowerCase=*/true, 16);
 }
 
-static llvm::json::Object hashFiles(const std::vector<std::string> &paths) {
-  llvm::json::Object hashes;
+StageRunner::Hashes
+StageRunner::hashFiles(const std::vector<std::string> &paths) {
+  Hashes hashes;
   for (const std::string &path : paths)
     hashes[path] = hashFile(path);
   return hashes;
@@ -47,63 +51,86 @@ static std::string formatCommand(const std::vector<std::string> &words) {
 }
 
 StageRunner::StageRunner(std::string program, std::string version,
-                         std::string record)
+                         std::string file)
     : program(std::move(program)), version(std::move(version)),
-      record(std::move(record)) {
-  auto file = llvm::MemoryBuffer::getFile(this->record);
-  if (!file)
+      file(std::move(file)) {
+  readRecords();
+}
+
+/// What the file says; stages run again where it says nothing, or is damaged.
+void StageRunner::readRecords() {
+  if (!llvm::sys::fs::exists(file))
     return;
-  llvm::Expected<llvm::json::Value> value =
-      llvm::json::parse((*file)->getBuffer());
-  // Stages run again where it is damaged.
-  if (!value)
-    llvm::consumeError(value.takeError());
-  else if (llvm::json::Object *object = value->getAsObject())
-    stages = std::move(*object);
+  std::unique_ptr<json::Document> document = json::Document::open(file, file);
+  json::Value root = document->getRoot();
+  auto readHashes = [](json::Value value) {
+    Hashes hashes;
+    for (const std::string &path : value.keys())
+      hashes[path] = value[path].getString();
+    return hashes;
+  };
+  for (const std::string &name : root.keys()) {
+    json::Value stage = root[name];
+    Record record;
+    for (size_t i = 0; i < stage["command"].size(); ++i)
+      record.command.push_back(stage["command"][i].getString());
+    record.version = stage["version"].getString();
+    record.inputs = readHashes(stage["inputs"]);
+    record.outputs = readHashes(stage["outputs"]);
+    record.seconds = stage["seconds"].getNumber();
+    records[name] = std::move(record);
+  }
+  if (document->hasError())
+    records.clear();
 }
 
-std::vector<std::string> StageRunner::getRecorded(StringRef name) const {
-  std::vector<std::string> words;
-  const llvm::json::Object *old = stages.getObject(name);
-  const llvm::json::Array *command = old ? old->getArray("command") : nullptr;
-  for (size_t i = 0; command && i < command->size(); ++i)
-    words.push_back((*command)[i].getAsString().value_or("").str());
-  return words;
+bool StageRunner::writeRecords() {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  llvm::json::OStream json(stream, /*IndentSize=*/2);
+  auto writeHashes = [&](StringRef name, const Hashes &hashes) {
+    json.attributeObject(name, [&] {
+      for (const auto &[path, hash] : hashes)
+        json.attribute(path, hash);
+    });
+  };
+  json.object([&] {
+    for (const auto &[name, record] : records)
+      json.attributeObject(name, [&, &record = record] {
+        json.attribute("command", llvm::json::Array(record.command));
+        json.attribute("version", record.version);
+        writeHashes("inputs", record.inputs);
+        writeHashes("outputs", record.outputs);
+        json.attribute("seconds", record.seconds);
+      });
+  });
+  return writeFile(file, text + "\n", error);
 }
 
-bool StageRunner::isKept(const Stage &stage) {
-  const llvm::json::Object *old = stages.getObject(stage.name);
-  const llvm::json::Object *outputs = old ? old->getObject("outputs") : nullptr;
-  if (!outputs)
+std::vector<std::string>
+StageRunner::getRecorded(const std::string &name) const {
+  auto found = records.find(name);
+  return found == records.end() ? std::vector<std::string>()
+                                : found->second.command;
+}
+
+bool StageRunner::isKept(const WorkflowStage &stage) {
+  auto found = records.find(stage.name);
+  if (found == records.end())
     return false;
-  llvm::json::Object now = hashFiles(stage.outputs);
+  const Record &old = found->second;
+  Hashes now = hashFiles(stage.outputs);
   for (const auto &[path, hash] : now) {
-    const llvm::json::Value *left = outputs->get(path);
-    if (!left || *left == hash || hash == llvm::json::Value(kAbsent))
+    auto left = old.outputs.find(path);
+    if (left == old.outputs.end() || left->second == hash || hash == kAbsent)
       continue;
     error = llvm::formatv("{0}: was changed after `{1}` wrote it; remove it to "
                           "have it written again",
-                          path.str(), formatCommand(getRecorded(stage.name)))
-                .str();
+                          path, formatCommand(old.command));
     return false;
   }
-  const llvm::json::Object *inputs = old->getObject("inputs");
-  return now == *outputs && getRecorded(stage.name) == stage.command &&
-         old->getString("version") == StringRef(version) && inputs &&
-         hashFiles(stage.inputs) == *inputs;
-}
-
-bool StageRunner::addRecord(const Stage &stage, llvm::json::Object inputs,
-                            double taken) {
-  stages[stage.name] =
-      llvm::json::Object{{"command", llvm::json::Array(stage.command)},
-                         {"version", version},
-                         {"inputs", std::move(inputs)},
-                         {"outputs", hashFiles(stage.outputs)},
-                         {"seconds", taken}};
-  std::string text =
-      llvm::formatv("{0:2}\n", llvm::json::Value(llvm::json::Object(stages)));
-  return writeFile(record, text, error);
+  return now == old.outputs && old.command == stage.command &&
+         old.version == version && hashFiles(stage.inputs) == old.inputs;
 }
 
 StageEnd StageRunner::runAlways(const std::vector<std::string> &command,
@@ -119,7 +146,7 @@ StageEnd StageRunner::runAlways(const std::vector<std::string> &command,
   return end.status == 0 ? StageEnd::Done : StageEnd::Failed;
 }
 
-StageEnd StageRunner::run(const Stage &stage) {
+StageEnd StageRunner::run(const WorkflowStage &stage) {
   bool kept = isKept(stage);
   if (!error.empty())
     return StageEnd::Failed;
@@ -129,7 +156,7 @@ StageEnd StageRunner::run(const Stage &stage) {
   double taken = 0;
   if (!kept) {
     // What it reads is what lies there now, whatever changes meanwhile.
-    llvm::json::Object inputs = hashFiles(stage.inputs);
+    Record record = {stage.command, version, hashFiles(stage.inputs), {}, 0};
     auto start = std::chrono::steady_clock::now();
     StageEnd end = runAlways(stage.command);
     if (end != StageEnd::Done)
@@ -137,7 +164,10 @@ StageEnd StageRunner::run(const Stage &stage) {
     taken =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
             .count();
-    if (!addRecord(stage, std::move(inputs), taken))
+    record.outputs = hashFiles(stage.outputs);
+    record.seconds = taken;
+    records[stage.name] = std::move(record);
+    if (!writeRecords())
       return StageEnd::Failed;
   }
   seconds.emplace_back(stage.name, taken);

@@ -13,17 +13,17 @@
 #include "Poplar/Driver/Files.h"
 #include "Poplar/Import/Cluster.h"
 #include "Poplar/Support/CacheDirectory.h"
+#include "Poplar/Support/JSON.h"
 #include "Poplar/Support/Names.h"
 #include "Poplar/Support/Text.h"
 #include "Poplar/Workflow/StageRunner.h"
 #include "Verdict.h"
+#include "mlir/IR/Builders.h"
 #include "mlir/IR/MLIRContext.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
-#include "llvm/Support/JSON.h"
-#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/Support/xxhash.h"
@@ -74,6 +74,8 @@ private:
   std::string &error;
   const std::string setup;
   StageRunner runner;
+  mlir::MLIRContext context{mlir::MLIRContext::Threading::DISABLED};
+  mlir::OwningOpRef<mlir::ModuleOp> clusterModule;
   ClusterView cluster;
   std::string clusterFile, profiles;
   bool estimates = false;
@@ -129,12 +131,10 @@ StageEnd TrainingWorkflow::describeCluster() {
     if (end != StageEnd::Done)
       return end;
   }
-  mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
-  mlir::OwningOpRef<mlir::ModuleOp> module =
-      importCluster(clusterFile, context, error);
-  if (!module)
+  clusterModule = importCluster(clusterFile, context, error);
+  if (!clusterModule)
     return StageEnd::Failed;
-  cluster = cluster::buildClusterView(*module);
+  cluster = cluster::buildClusterView(*clusterModule);
   std::string devices;
   std::vector<int> counts = cluster.countRanks();
   for (size_t type = 0; type < counts.size(); ++type)
@@ -274,26 +274,27 @@ StageEnd TrainingWorkflow::plan() {
 }
 
 /// The cluster file with one device of a type.
-static std::string formatAlone(mlir::ModuleOp module, const std::string &type) {
-  llvm::json::Value value =
-      llvm::cantFail(llvm::json::parse(exportClusterJSON(module)));
-  llvm::json::Object &object = *value.getAsObject();
-  object["nodes"] = llvm::json::Array{llvm::json::Object{
-      {"name", "alone"}, {"devices", llvm::json::Object{{type, 1}}}}};
-  object.erase("links");
-  return llvm::formatv("{0:2}\n", value);
+static std::string formatAlone(mlir::ModuleOp cluster, llvm::StringRef type) {
+  mlir::OwningOpRef<mlir::ModuleOp> alone = cluster.clone();
+  for (mlir::Operation &op : llvm::make_early_inc_range(*alone->getBody()))
+    if (llvm::isa<cluster::NodeOp, cluster::LinkOp>(op))
+      op.erase();
+  auto builder = mlir::OpBuilder::atBlockEnd(alone->getBody());
+  mlir::Attribute device =
+      mlir::FlatSymbolRefAttr::get(builder.getContext(), type);
+  cluster::NodeOp::create(builder, alone->getLoc(),
+                          builder.getStringAttr("alone"),
+                          builder.getArrayAttr(device));
+  return exportClusterJSON(*alone);
 }
 
 /// Seconds of an iteration on one device of the type; none if it cannot hold
 /// the job.
 StageEnd TrainingWorkflow::findAlone(const std::string &type,
                                      std::optional<double> &seconds) {
-  mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
-  mlir::OwningOpRef<mlir::ModuleOp> module =
-      importCluster(clusterFile, context, error);
   std::string prefix = getPath("alone/" + type), file = prefix + ".json",
               json = prefix + ".plan.json";
-  if (!module || !writeFile(file, formatAlone(*module, type), error))
+  if (!writeFile(file, formatAlone(*clusterModule, type), error))
     return StageEnd::Failed;
   StageEnd end = runner.runAlways(
       join({"plan", "--model", getPath("model.mlir"), "--cluster", file,
@@ -350,19 +351,11 @@ StageEnd TrainingWorkflow::build() {
 
 /// Whether a checkpoint is the last one of its run; a run that was told to stop
 /// ends well, too.
-static bool hasAllSteps(const std::string &state) {
-  auto file = llvm::MemoryBuffer::getFile(state);
-  llvm::Expected<llvm::json::Value> value =
-      llvm::json::parse(file ? (*file)->getBuffer() : "null");
-  if (!value) {
-    llvm::consumeError(value.takeError());
-    return false;
-  }
-  const llvm::json::Object *object = value->getAsObject();
-  const llvm::json::Object *options =
-      object ? object->getObject("options") : nullptr;
-  return options && std::to_string(object->getInteger("step").value_or(-1)) ==
-                        options->getString("steps").value_or("");
+static bool hasAllSteps(const std::string &file) {
+  std::unique_ptr<json::Document> state = json::Document::open(file, file);
+  std::string steps = state->getRoot()["options"]["steps"].getString("");
+  return std::to_string(state->getRoot()["step"].getInteger()) == steps &&
+         !state->hasError();
 }
 
 StageEnd TrainingWorkflow::train() {

@@ -7,10 +7,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "Verdict.h"
+#include "Poplar/Support/JSON.h"
 #include "Poplar/Support/Text.h"
 #include "llvm/Support/FormatVariadic.h"
-#include "llvm/Support/JSON.h"
-#include "llvm/Support/MemoryBuffer.h"
 #include <algorithm>
 #include <cstdio>
 
@@ -23,72 +22,48 @@ static std::string shorten(double number) {
   return text;
 }
 
-static void addRanks(const llvm::json::Array &ranks, PlannedJob &job) {
-  for (const llvm::json::Value &value : ranks) {
-    const llvm::json::Object *rank = value.getAsObject();
-    const llvm::json::Object *memory =
-        rank ? rank->getObject("memory") : nullptr;
-    if (!memory)
-      continue;
-    PlannedType &type =
-        job.types[rank->getString("device_type").value_or("").str()];
+static void addRanks(json::Value ranks, PlannedJob &job) {
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    json::Value rank = ranks[i];
+    PlannedDevices &type = job.types[rank["device_type"].getString()];
     ++type.devices;
-    type.samples += rank->getInteger("samples").value_or(0);
+    type.samples += rank["samples"].getInteger();
     type.peakBytes =
-        std::max(type.peakBytes, memory->getInteger("peak").value_or(0));
+        std::max(type.peakBytes, rank["memory"]["peak"].getInteger());
   }
 }
 
 /// Pipelines: groups of lanes, each of devices of one type.
-static void addGroups(const llvm::json::Array &groups, PlannedJob &job) {
-  for (const llvm::json::Value &group : groups) {
-    const llvm::json::Object *object = group.getAsObject();
-    const llvm::json::Array *lanes =
-        object ? object->getArray("lanes") : nullptr;
-    for (size_t i = 0; lanes && i < lanes->size(); ++i) {
-      const llvm::json::Object *lane = (*lanes)[i].getAsObject();
-      const llvm::json::Array *ranks = lane ? lane->getArray("ranks") : nullptr;
-      if (!ranks)
-        continue;
-      PlannedType &type =
-          job.types[lane->getString("device_type").value_or("").str()];
-      type.devices += static_cast<int>(ranks->size());
+static void addGroups(json::Value groups, PlannedJob &job) {
+  for (size_t i = 0; i < groups.size(); ++i) {
+    json::Value lanes = groups[i]["lanes"];
+    for (size_t lane = 0; lane < lanes.size(); ++lane) {
+      PlannedDevices &type = job.types[lanes[lane]["device_type"].getString()];
+      type.devices += static_cast<int>(lanes[lane]["ranks"].size());
       type.peakBytes =
-          std::max(type.peakBytes, lane->getInteger("peak_bytes").value_or(0));
+          std::max(type.peakBytes, lanes[lane]["peak_bytes"].getInteger());
     }
   }
 }
 
 std::optional<PlannedJob> poplar::readPlannedJob(const std::string &path,
                                                  std::string &error) {
-  auto file = llvm::MemoryBuffer::getFile(path);
-  if (!file) {
-    error = path + ": " + file.getError().message();
-    return std::nullopt;
-  }
-  llvm::Expected<llvm::json::Value> value =
-      llvm::json::parse((*file)->getBuffer());
-  const llvm::json::Object *object = value ? value->getAsObject() : nullptr;
+  std::unique_ptr<json::Document> file = json::Document::open(path, path);
+  json::Value root = file->getRoot();
   PlannedJob job;
-  if (object) {
-    job.globalBatch = object->getInteger("global_batch").value_or(0);
-    job.seconds = object->getNumber("simulated_seconds").value_or(0);
-    if (const llvm::json::Array *ranks = object->getArray("ranks")) {
-      job.kind = "ZeRO stage " +
-                 std::to_string(object->getInteger("stage").value_or(0));
-      addRanks(*ranks, job);
-    } else if (const llvm::json::Array *groups = object->getArray("groups")) {
-      job.kind = "pipeline stages";
-      addGroups(*groups, job);
-    }
+  job.globalBatch = root["global_batch"].getInteger();
+  job.seconds = root["simulated_seconds"].getNumber();
+  if (root["ranks"].isPresent()) {
+    job.kind = "ZeRO stage " + std::to_string(root["stage"].getInteger());
+    addRanks(root["ranks"], job);
+  } else {
+    job.kind = "pipeline stages";
+    addGroups(root["groups"], job);
   }
-  if (!value)
-    llvm::consumeError(value.takeError());
-  if (job.types.empty() || job.seconds <= 0) {
-    error = path + ": is no plan that poplar plan --json wrote";
-    return std::nullopt;
-  }
-  return job;
+  if (!file->hasError())
+    return job;
+  error = file->getError();
+  return std::nullopt;
 }
 
 std::string poplar::formatVerdict(const PlannedJob &job,

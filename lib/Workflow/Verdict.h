@@ -17,7 +17,7 @@
 namespace poplar {
 
 /// What a plan gives the devices of a type.
-struct PlannedType {
+struct PlannedDevices {
   int devices = 0;
   /// Of an iteration, all devices together; 0 in a pipeline, where a device
   /// computes a part of each sample.
@@ -33,7 +33,8 @@ struct PlannedJob {
   int64_t globalBatch = 0;
   /// An iteration, simulated.
   double seconds = 0;
-  std::map<std::string, PlannedType> types;
+  /// By device type.
+  std::map<std::string, PlannedDevices> types;
 };
 
 /// Reads such a file; nothing, with `error` set, if it is none.

@@ -27,13 +27,13 @@
 #define POPLAR_WORKFLOW_STAGERUNNER_H
 
 #include "llvm/ADT/StringRef.h"
-#include "llvm/Support/JSON.h"
+#include <map>
 #include <string>
 #include <vector>
 
 namespace poplar {
 
-struct Stage {
+struct WorkflowStage {
   std::string name;
   /// The words behind `poplar`.
   std::vector<std::string> command;
@@ -56,19 +56,19 @@ enum class StageEnd {
 class StageRunner {
 public:
   /// `program` is the executable of `poplar`, `version` what outputs depend on
-  /// of it, and `record` the file of what has run.
-  StageRunner(std::string program, std::string version, std::string record);
+  /// of it, and `file` keeps what has run.
+  StageRunner(std::string program, std::string version, std::string file);
 
   /// Runs a stage, unless it is kept. Prints its command, as a user would type
   /// it, and how long it took.
-  StageEnd run(const Stage &stage);
+  StageEnd run(const WorkflowStage &stage);
   /// Runs a command that is never kept. What it prints goes to the file
   /// `output`, to the terminal if that is empty.
   StageEnd runAlways(const std::vector<std::string> &command,
                      llvm::StringRef output = "");
 
   /// The command that a stage ran with; empty if it has not run.
-  std::vector<std::string> getRecorded(llvm::StringRef name) const;
+  std::vector<std::string> getRecorded(const std::string &name) const;
   /// What went wrong outside of a command; empty if nothing did.
   const std::string &getError() const { return error; }
   /// Seconds that each stage of this process took, in their order. Those of a
@@ -78,11 +78,23 @@ public:
   }
 
 private:
-  bool isKept(const Stage &stage);
-  bool addRecord(const Stage &stage, llvm::json::Object inputs, double taken);
+  /// Hashes of contents by path.
+  using Hashes = std::map<std::string, std::string>;
+  /// A stage as it ran.
+  struct Record {
+    std::vector<std::string> command;
+    std::string version;
+    Hashes inputs, outputs;
+    double seconds = 0;
+  };
 
-  std::string program, version, record, error;
-  llvm::json::Object stages;
+  static Hashes hashFiles(const std::vector<std::string> &paths);
+  void readRecords();
+  bool writeRecords();
+  bool isKept(const WorkflowStage &stage);
+
+  std::string program, version, file, error;
+  std::map<std::string, Record> records;
   std::vector<std::pair<std::string, double>> seconds;
 };
 
