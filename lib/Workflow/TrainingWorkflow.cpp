@@ -11,6 +11,7 @@
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Driver/Compilation.h"
 #include "Poplar/Driver/Files.h"
+#include "Poplar/Driver/RemoteCommand.h"
 #include "Poplar/Import/Cluster.h"
 #include "Poplar/Support/CacheDirectory.h"
 #include "Poplar/Support/JSON.h"
@@ -49,6 +50,7 @@ private:
   bool prepare();
   StageEnd describeCluster();
   StageEnd importModel();
+  std::string findProfiler(int type) const;
   StageEnd profileTypes();
   StageEnd plan();
   StageEnd giveVerdict();
@@ -126,6 +128,10 @@ StageEnd TrainingWorkflow::describeCluster() {
     std::vector<std::string> words = {"cluster", "detect"};
     if (!request.devices.empty())
       words = join(words, {"--devices", request.devices});
+    if (!request.hosts.empty())
+      words = join(words, {"--hosts", llvm::join(request.hosts, ",")});
+    if (!request.network.empty())
+      words = join(words, {"--network", request.network});
     StageEnd end = runner.run(
         {"cluster", join(words, {"-o", clusterFile}), {}, {clusterFile}});
     if (end != StageEnd::Done)
@@ -166,11 +172,11 @@ StageEnd TrainingWorkflow::importModel() {
 /// In the cache, by what a profile depends on: the machine, the model, what
 /// code is generated for, and the version; beside the setup if there is no
 /// cache. Not by memory, which is what happens to be free.
-static std::string getProfileDirectory(const std::string &setup,
+static std::string getProfileDirectory(const std::string &setup, bool isShared,
                                        const ClusterView &cluster,
                                        const std::string &rest) {
   std::string cache = findCacheDirectory();
-  if (cache.empty())
+  if (cache.empty() || isShared)
     return setup + "/profiles";
   char host[256] = {};
   gethostname(host, sizeof(host) - 1);
@@ -187,14 +193,20 @@ static std::string getProfileDirectory(const std::string &setup,
          llvm::utohexstr(llvm::xxh3_64bits(key), /*LowerCase=*/true, 16);
 }
 
-/// Whether a device of the type is in a node of this machine.
-static bool isHere(const ClusterView &cluster, int type) {
-  char host[256] = {};
-  gethostname(host, sizeof(host) - 1);
-  return llvm::any_of(cluster.ranks, [&](ClusterRank rank) {
+/// The node that measures a type: one of this machine, or else of a host that
+/// ssh reaches; empty if there is none.
+std::string TrainingWorkflow::findProfiler(int type) const {
+  std::string remote;
+  for (ClusterRank rank : cluster.ranks) {
     const std::string &node = cluster.nodes[rank.node].name;
-    return rank.type == type && (node == "localhost" || node == host);
-  });
+    if (rank.type != type)
+      continue;
+    if (isThisHost(node))
+      return node;
+    if (remote.empty() && llvm::is_contained(request.hosts, node))
+      remote = node;
+  }
+  return remote;
 }
 
 StageEnd TrainingWorkflow::profileTypes() {
@@ -205,7 +217,7 @@ StageEnd TrainingWorkflow::profileTypes() {
   }
   std::string seconds = std::to_string(request.profileSeconds);
   std::string directory =
-      getProfileDirectory(setup, cluster,
+      getProfileDirectory(setup, !request.hosts.empty(), cluster,
                           nn::getFingerprint(compilation.getModule()) + " " +
                               request.version + " " + seconds);
   std::vector<int> counts = cluster.countRanks();
@@ -214,8 +226,8 @@ StageEnd TrainingWorkflow::profileTypes() {
     bool isKnown = !type.flops.empty() && type.bandwidth;
     if (counts[i] == 0)
       continue;
-    bool canProfile = isHere(cluster, static_cast<int>(i));
-    if (isKnown && (request.estimates || !canProfile)) {
+    std::string profiler = findProfiler(static_cast<int>(i));
+    if (isKnown && (request.estimates || profiler.empty())) {
       estimates = true;
       continue;
     }
@@ -226,12 +238,14 @@ StageEnd TrainingWorkflow::profileTypes() {
         type.name,   "--seconds", seconds,
         "-o",        file};
     profiles = directory;
+    if (!profiler.empty() && !isThisHost(profiler))
+      words = join(words, {"--host", profiler});
     // Other runs have measured it.
     if (fs::exists(file)) {
       llvm::outs() << "profile   done: " << file << "\n";
       continue;
     }
-    if (!canProfile) {
+    if (profiler.empty()) {
       error = "device type '" + type.name +
               "' has neither specifications nor a device on this machine: on a "
               "machine that has one, run poplar " +

@@ -97,8 +97,8 @@ std::string poplar::formatVerdict(const PlannedJob &job,
                             shorten(double(type.samples) / job.seconds));
     text += formatBytes(type.peakBytes);
     if (auto most = memory.find(name); most != memory.end())
-      text += " of " + formatBytes(most->second) + " on each";
-    text += "\n";
+      text += " of " + formatBytes(most->second);
+    text += type.devices > 1 ? " on each\n" : "\n";
   }
   return text;
 }

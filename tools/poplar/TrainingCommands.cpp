@@ -15,6 +15,7 @@
 #include "BorrowedOptions.h"
 #include "Commands.h"
 #include "Commit.h"
+#include "Installation.h"
 #include "Poplar/Workflow/TrainingWorkflow.h"
 #include "llvm/Support/ErrorHandling.h"
 #include "llvm/Support/FileSystem.h"
@@ -107,6 +108,21 @@ TrainingArguments::TrainingArguments(CLI::App *command, bool isFineTuning)
                    "Ranks of each type on the CPU of this machine")
       ->type_name("TYPE=N,...")
       ->excludes(cluster)
+      ->group(devices);
+  command
+      ->add_option("--hosts", request.hosts,
+                   "Hosts that train together, which have this directory and "
+                   "poplar at the same place (docs/launching.md; default: this "
+                   "machine alone)")
+      ->type_name("HOST,...")
+      ->delimiter(',')
+      ->excludes(cluster)
+      ->group(devices);
+  command
+      ->add_option("--network", request.network,
+                   "Speed of the network between the hosts (default: 1 Gbit/s)")
+      ->type_name("LATENCY_US,BANDWIDTH_GBPS")
+      ->needs("--hosts")
       ->group(devices);
   command
       ->add_flag("--estimate", request.estimates,
@@ -265,8 +281,7 @@ static void addTrainingCommand(CLI::App &app, int &status,
     TrainingRequest &request = arguments->request;
     request.command = name;
     request.version = POPLAR_VERSION " " POPLAR_COMMIT;
-    request.program = llvm::sys::fs::getMainExecutable(
-        nullptr, reinterpret_cast<void *>(&addTrainingCommand));
+    request.program = getOwnProgram();
     status = error.empty() ? runTraining(request, error) : 1;
     if (!error.empty())
       reportError(error);

@@ -45,6 +45,10 @@ struct TrainingRequest {
   /// A cluster file; or ranks of each type on this machine's CPU; or both
   /// empty for what is detected.
   std::string cluster, devices;
+  /// Hosts that train together, and the speed of the network between them, as
+  /// `poplar cluster detect` takes them.
+  std::vector<std::string> hosts;
+  std::string network;
   /// Samples an iteration; or, if that is empty, samples an iteration for each
   /// device.
   std::string globalBatch;
