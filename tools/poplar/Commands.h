@@ -18,6 +18,7 @@
 void addImportCommand(CLI::App &app, int &status);
 void addClusterCommand(CLI::App &app, int &status);
 void addPlanCommand(CLI::App &app, int &status);
+void addRecipeCommand(CLI::App &app, int &status);
 void addReportCommand(CLI::App &app, int &status);
 void addPlaceCommand(CLI::App &app, int &status);
 void addProfileCommand(CLI::App &app, int &status);
