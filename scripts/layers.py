@@ -63,6 +63,7 @@ LAYERS = {
         ("Dialect/Cluster", ["Support", "Planner"]),
         ("Dialect/Zero", ["Support", "Planner", "Dialect/NN", "Dialect/Cluster"]),
         ("Dialect/Exec", ["Dialect/NN", "Dialect/Zero"]),
+        ("Recipe", ["Support"]),
         ("Import", ["Support", "Planner", "Dialect/NN", "Dialect/Cluster"]),
         (
             "Transforms/Model",

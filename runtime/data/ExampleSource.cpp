@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "data/ExampleSource.h"
+#include "support/Error.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -16,18 +17,31 @@ using namespace poplar::runtime;
 
 ExampleSource::ExampleSource(const ExampleFile &File, int64_t Begin,
                              int64_t End, const ModelInfo &Model, uint64_t Seed,
-                             bool Shuffle, const Permutation *Split)
+                             bool Shuffle, const Permutation *Split,
+                             LongExamples Long)
     : File(File), Model(Model), Seed(Seed), Shuffle(Shuffle) {
   for (int64_t Number = Begin; Number < End; ++Number) {
     auto I = Split
                  ? static_cast<int64_t>((*Split)(static_cast<uint64_t>(Number)))
                  : Number;
-    Cut += File.length(I) > Model.seq_len + 1;
+    // The cut leaves one target more than the sequence has places. Otherwise,
+    // an example is as long as the text that is to fit.
+    if (Long == LongExamples::Cut)
+      Cut += File.length(I) > Model.seq_len + 1;
+    else if (File.length(I) > Model.seq_len) {
+      if (Long == LongExamples::Fail)
+        fail("'", File.name(), "': example ", I + 1, " has ", File.length(I),
+             " tokens, and the sequence has ", Model.seq_len,
+             "; import the model with a larger --seq-len, or drop such "
+             "examples by --long-examples drop");
+      ++Dropped;
+      continue;
+    }
     if (File.hasTargets(I, getPlaces(I)))
       Kept.push_back(I);
   }
   std::sort(Kept.begin(), Kept.end());
-  LeftOut = End - Begin - countKept();
+  LeftOut = End - Begin - countKept() - Dropped;
   if (!Model.packed)
     return;
   std::vector<int32_t> Lengths;
@@ -92,6 +106,9 @@ std::string ExampleSource::describe() const {
   std::string Length = std::to_string(Model.seq_len + 1) + " tokens";
   if (Cut)
     Text += Count(Cut) + "longer than " + Length + " and cut";
+  if (Dropped)
+    Text += Count(Dropped) + "longer than " + std::to_string(Model.seq_len) +
+            " tokens and dropped";
   if (LeftOut)
     Text += Count(LeftOut) + "left out: no target among the first " + Length;
   if (!Packed)

@@ -17,8 +17,12 @@
 
 namespace poplar::runtime {
 
+/// What becomes of examples that are longer than a sample.
+enum class LongExamples { Cut, Drop, Fail };
+
 /// A range of the examples of a file, in another order in every epoch if it is
-/// shuffled. What is too long is cut, and places that are left do not count.
+/// shuffled. What is too long is cut, unless it is asked for otherwise, and
+/// places that are left do not count.
 /// Examples of which the cut leaves nothing that counts are left out.
 ///
 /// If the program was made for packing, several examples share a sample, each
@@ -30,7 +34,8 @@ public:
   /// null.
   ExampleSource(const ExampleFile &File, int64_t Begin, int64_t End,
                 const ModelInfo &Model, uint64_t Seed, bool Shuffle,
-                const Permutation *Split = nullptr);
+                const Permutation *Split = nullptr,
+                LongExamples Long = LongExamples::Cut);
 
   int64_t size() const override {
     return Packed ? Packed->size() : countKept();
@@ -55,7 +60,7 @@ private:
   const ExampleFile &File;
   const ModelInfo &Model;
   std::vector<int64_t> Kept;
-  int64_t Cut = 0, LeftOut = 0;
+  int64_t Cut = 0, LeftOut = 0, Dropped = 0;
   uint64_t Seed;
   bool Shuffle;
   /// As packed for the epoch.

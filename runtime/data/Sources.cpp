@@ -77,6 +77,12 @@ static DataFile openFile(const std::string &Path, const Options &O,
   return File;
 }
 
+static LongExamples getLongExamples(const Options &O) {
+  return O.LongExamples == "drop"   ? LongExamples::Drop
+         : O.LongExamples == "fail" ? LongExamples::Fail
+                                    : LongExamples::Cut;
+}
+
 /// The part [Begin, End) of a file, for the purpose `What`. `Note` is told what
 /// becomes of examples. With it, a part of which nothing counts is an error.
 static std::unique_ptr<SampleSource>
@@ -91,9 +97,9 @@ openPart(const DataFile &File, int64_t Begin, int64_t End,
   if (File.IsSplitAtRandom)
     Split.emplace(static_cast<uint64_t>(File.size()),
                   hashCounters(Seed, static_cast<uint64_t>(Stream::Split), 0));
-  auto Source =
-      std::make_unique<ExampleSource>(*File.Examples, Begin, End, Model, Seed,
-                                      Shuffle, Split ? &*Split : nullptr);
+  auto Source = std::make_unique<ExampleSource>(
+      *File.Examples, Begin, End, Model, Seed, Shuffle,
+      Split ? &*Split : nullptr, getLongExamples(O));
   if (Source->size() == 0 && Note)
     fail("'", File.Examples->name(),
          "': no token counts in the loss, because what counts lies beyond the "

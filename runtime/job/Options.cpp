@@ -61,6 +61,10 @@ static std::vector<Spec> getSpecs(Options &O, std::string &Config) {
        "depend on the seed (default: auto, which is random for examples in "
        "JSON "
        "and end for others)"},
+      {"long-examples", &O.LongExamples, 0, "NAME",
+       "what becomes of examples in JSON that are longer than the sequence: "
+       "cut "
+       "at its end and one more target, drop, or fail (default: cut)"},
       {"data-ids", &O.DataIds, 0, "FILE",
        "samples as raw i32: seq_len ids, then seq_len targets; a target of -1 "
        "is not counted",
@@ -87,16 +91,25 @@ static std::vector<Spec> getSpecs(Options &O, std::string &Config) {
       {"save-every", &O.SaveEvery, 0, "N",
        "steps between checkpoints; 0 for none of these (default: 0; an epoch "
        "for fine-tuning, or a tenth of the run if that is longer)"},
+      {"save-ratio", &O.SaveRatio, 0, "X",
+       "part of the run between checkpoints, in place of --save-every"},
       {"save-minutes", &O.SaveMinutes, 0, "X",
        "longest time between checkpoints, in minutes; 0 for no limit "
-       "(default: 30; no limit with --save-every)"},
+       "(default: 30; no limit with --save-every or --save-ratio)"},
       {"keep", &O.Keep, 0, "N", "checkpoints to keep; 0 for all (default: 2)"},
       {"eval-every", &O.EvalEvery, 0, "N",
        "steps between validations; 0 for none (default: 100; an epoch for "
        "fine-tuning, or a tenth of the run if that is longer)"},
-      {"eval-batches", &O.EvalBatches, 1, "N",
+      {"eval-ratio", &O.EvalRatio, 0, "X",
+       "part of the run between validations, in place of --eval-every"},
+      {"eval-batches", &O.EvalBatches, 0, "N",
        "batches of a validation: micro-batches of one device, global batches "
-       "of a plan (default: 20)"},
+       "of a plan; 0 for all held-out samples (default: 20)"},
+      {"stop-above", &O.StopAbove, 0, "X",
+       "end the run when the training loss is above X in several steps in a "
+       "row (default: no limit)"},
+      {"stop-after", &O.StopAfter, 1, "N",
+       "steps in a row above --stop-above (default: 3)"},
       {"log-every", &O.LogEvery, 1, "N",
        "steps between lines of output (default: 10)"},
       {"bigram-baseline", &O.BigramBaseline, 0, "",
@@ -125,12 +138,23 @@ static std::vector<Spec> getSpecs(Options &O, std::string &Config) {
        "steps of warm-up (default: steps / 20, at most 100)"},
       {"warmup-ratio", &O.WarmupRatio, 0, "X",
        "part of the steps that is warm-up, in place of --warmup"},
+      {"most-warmup", &O.MostWarmup, 0, "N",
+       "most steps of warm-up that --warmup-ratio gives (default: no limit)"},
+      {"warmup-start", &O.WarmupStart, 0, "NAME",
+       "learning rate before the warm-up: step, which begins one step above 0, "
+       "zero, as in transformers, or minimum for --min-lr (default: step)"},
       {"schedule", &O.ScheduleName, 0, "NAME",
-       "learning rate schedule: constant, linear, cosine or wsd (default: "
-       "cosine)"},
+       "learning rate schedule: constant, linear, cosine, cosine-restarts, "
+       "polynomial, inverse-sqrt or wsd (default: cosine)"},
       {"decay-steps", &O.DecaySteps, 0, "N",
        "step at which --min-lr is reached; for wsd, steps of the decay "
        "(default: --steps)"},
+      {"decay-shape", &O.DecayShape, 0, "NAME",
+       "shape of the decay of wsd: linear, cosine or sqrt (default: linear)"},
+      {"cycles", &O.Cycles, 1, "N",
+       "decays of cosine-restarts, each from --lr (default: 1)"},
+      {"power", &O.Power, 0, "X",
+       "power of the decay of polynomial (default: 1)"},
       {"weight-decay", &O.WeightDecay, 0, "X",
        "weight decay (default: 0.1; 0 for fine-tuning)"},
       {"beta1", &O.Beta1, 0, "X", "decay of the first moment (default: 0.9)"},
@@ -225,6 +249,17 @@ static void check(const Options &O) {
   Require(O.Warmup < 0 || O.WarmupRatio < 0,
           "give --warmup or --warmup-ratio, not both");
   Require(O.WarmupRatio <= 1, "--warmup-ratio is at most 1");
+  Require(O.MostWarmup < 0 || O.Warmup < 0,
+          "--most-warmup is for --warmup-ratio");
+  Require(O.EvalEvery < 0 || O.EvalRatio < 0,
+          "give --eval-every or --eval-ratio, not both");
+  Require(O.SaveEvery < 0 || O.SaveRatio < 0,
+          "give --save-every or --save-ratio, not both");
+  Require(O.EvalRatio <= 1 && O.SaveRatio <= 1,
+          "--eval-ratio and --save-ratio are at most 1");
+  Require(O.LongExamples == "cut" || O.LongExamples == "drop" ||
+              O.LongExamples == "fail",
+          "--long-examples is cut, drop or fail");
   Require(O.Beta1 < 1 && O.Beta2 < 1, "--beta1 and --beta2 must be below 1");
   Require(O.Choice.TopP <= 1 && O.Choice.MinP <= 1,
           "--top-p and --min-p are at most 1");
@@ -242,6 +277,9 @@ static void check(const Options &O) {
       {"--eval-batches", O.EvalBatches},
       {"--max-batch", O.MaxBatch},
       {"--warmup", O.Warmup},
+      {"--most-warmup", O.MostWarmup},
+      {"--cycles", O.Cycles},
+      {"--stop-after", O.StopAfter},
       {"--decay-steps", O.DecaySteps},
       {"--tokens", O.Tokens}};
   for (auto [Name, Value] : Counts)
@@ -384,14 +422,23 @@ Options poplar::runtime::parseOptions(int Argc, const char *const *Argv) {
   if (!Config.empty())
     Read.file(Config);
   // The command line replaces what excludes an option of it, too.
-  std::pair Length(O.Steps, O.Epochs), WarmUp(O.Warmup, O.WarmupRatio);
-  O.Steps = O.Warmup = -1;
-  O.Epochs = O.WarmupRatio = -1;
+  const std::pair<int64_t *, double *> Excluding[] = {
+      {&O.Steps, &O.Epochs},
+      {&O.Warmup, &O.WarmupRatio},
+      {&O.EvalEvery, &O.EvalRatio},
+      {&O.SaveEvery, &O.SaveRatio}};
+  std::vector<std::pair<int64_t, double>> Configured;
+  for (auto [Count, Part] : Excluding) {
+    Configured.emplace_back(*Count, *Part);
+    *Count = -1;
+    *Part = -1;
+  }
   Read.arguments(Args, /*OnlyConfig=*/false);
-  if (O.Steps < 0 && O.Epochs < 0)
-    std::tie(O.Steps, O.Epochs) = Length;
-  if (O.Warmup < 0 && O.WarmupRatio < 0)
-    std::tie(O.Warmup, O.WarmupRatio) = WarmUp;
+  for (size_t I = 0; I < std::size(Excluding); ++I) {
+    auto [Count, Part] = Excluding[I];
+    if (*Count < 0 && *Part < 0)
+      std::tie(*Count, *Part) = Configured[I];
+  }
   check(O);
   return O;
 }

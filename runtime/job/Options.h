@@ -53,7 +53,7 @@ struct Options {
   // Data.
   std::vector<std::string> Data, ValData, IgnoredMembers;
   std::string DataFormat = "auto", DataIds, Tokenizer, ChatTemplate, ChatDate,
-              ValSplit = "auto";
+              ValSplit = "auto", LongExamples = "cut";
   double ValFraction = -1;
   // Run.
   std::string Out, Init, InitAdapter;
@@ -61,6 +61,10 @@ struct Options {
   double Epochs = -1, SaveMinutes = -1;
   int64_t Seed = 1, SaveEvery = -1, Keep = 2, LogEvery = 10;
   int64_t EvalEvery = -1, EvalBatches = -1;
+  double SaveRatio = -1, EvalRatio = -1;
+  /// No limit below 0.
+  double StopAbove = -1;
+  int64_t StopAfter = 3;
   bool Resume = false, BigramBaseline = false;
   // Batch and machine. A micro-batch of 0 is chosen by the memory at hand, a
   // global batch of 0 by the plan.
@@ -69,9 +73,10 @@ struct Options {
   // Optimizer.
   double Rate = -1, MinRate = -1, WeightDecay = -1, Beta1 = 0.9, Beta2 = 0.95,
          Epsilon = 1e-8, Clip = 1.0;
-  std::string ScheduleName = "cosine";
-  int64_t Warmup = -1, DecaySteps = -1;
-  double WarmupRatio = -1;
+  std::string ScheduleName = "cosine", WarmupStart = "step",
+              DecayShape = "linear";
+  int64_t Warmup = -1, DecaySteps = -1, MostWarmup = -1, Cycles = 1;
+  double WarmupRatio = -1, Power = 1;
   double LossScale = 65536;
   // Ranks.
   std::string Comm = "auto", LinkDelay, Trace, Ranks;

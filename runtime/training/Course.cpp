@@ -101,10 +101,17 @@ Options poplar::runtime::decideByData(Options O, RunKind Kind, int64_t Samples,
   if (O.Epochs >= 0)
     O.Steps = countSteps(O.Epochs, Samples, GlobalBatch);
   O.Steps = std::max<int64_t>(O.Steps, 0);
-  // As transformers counts it.
-  if (O.WarmupRatio >= 0)
-    O.Warmup = static_cast<int64_t>(
-        std::ceil(O.WarmupRatio * static_cast<double>(O.Steps)));
+  // As transformers counts these.
+  auto TakePart = [&](double Part, int64_t &Count) {
+    if (Part >= 0)
+      Count =
+          static_cast<int64_t>(std::ceil(Part * static_cast<double>(O.Steps)));
+  };
+  TakePart(O.EvalRatio, O.EvalEvery);
+  TakePart(O.SaveRatio, O.SaveEvery);
+  TakePart(O.WarmupRatio, O.Warmup);
+  if (O.MostWarmup >= 0)
+    O.Warmup = std::min(O.Warmup, O.MostWarmup);
   decide(O.Warmup, std::min<int64_t>(O.Steps / 20, 100));
   decide(O.DecaySteps, O.ScheduleName == "wsd" ? O.Steps / 5 : O.Steps);
   int64_t Interval = getInterval(O.Steps, Samples, GlobalBatch);
@@ -161,11 +168,11 @@ std::string poplar::runtime::describeCourse(const Options &Given,
   List.add("weight-decay", Given.WeightDecay, Decided.WeightDecay);
   if (Given.WarmupRatio < 0)
     List.add("warmup", Given.Warmup, Decided.Warmup);
-  if (Decided.SaveEvery > 0)
+  if (Decided.SaveEvery > 0 && Given.SaveRatio < 0)
     List.add("save-every", Given.SaveEvery, Decided.SaveEvery);
   if (Decided.SaveMinutes > 0)
     List.add("save-minutes", Given.SaveMinutes, Decided.SaveMinutes);
-  if (Validated)
+  if (Validated && Given.EvalRatio < 0)
     List.add("eval-every", Given.EvalEvery, Decided.EvalEvery);
   if (Validated < Held && Given.EvalBatches < 0 && Validated)
     List.add("--eval-batches " + std::to_string(Decided.EvalBatches) +

@@ -28,13 +28,32 @@ static constexpr int64_t ComparedSteps = 10000;
 
 /// Options that only decide the learning rate.
 static constexpr const char *RateOptions[] = {
-    "lr", "min-lr", "warmup", "schedule", "steps", "decay-steps"};
+    "lr",          "min-lr",       "warmup",      "schedule", "steps",
+    "decay-steps", "warmup-start", "decay-shape", "cycles",   "power"};
+/// Options that are recorded if they differ from their defaults, because runs
+/// of earlier versions do not have them.
+static constexpr const char *LaterOptions[] = {
+    "warmup-start", "decay-shape", "cycles", "power", "long-examples"};
+
+static bool isLater(const std::string &Name) {
+  return std::find(std::begin(LaterOptions), std::end(LaterOptions), Name) !=
+         std::end(LaterOptions);
+}
 
 Schedule poplar::runtime::makeSchedule(const Options &O) {
   Schedule S;
   if (!Schedule::parse(O.ScheduleName, S.Kind))
     fail("unknown --schedule '", O.ScheduleName,
-         "'; use constant, linear, cosine or wsd");
+         "'; use constant, linear, cosine, cosine-restarts, polynomial, "
+         "inverse-sqrt or wsd");
+  if (!Schedule::parse(O.WarmupStart, S.From))
+    fail("unknown --warmup-start '", O.WarmupStart,
+         "'; use step, zero or minimum");
+  if (!Schedule::parse(O.DecayShape, S.Falling))
+    fail("unknown --decay-shape '", O.DecayShape,
+         "'; use linear, cosine or sqrt");
+  S.Cycles = O.Cycles;
+  S.Power = O.Power;
   S.Peak = O.Rate;
   S.Minimum = O.MinRate;
   S.Warmup = O.Warmup;
@@ -47,15 +66,20 @@ Record poplar::runtime::recordOptions(const Options &Decided,
                                       int64_t GlobalBatch) {
   Options O = Decided;
   O.GlobalBatch = GlobalBatch;
-  Record Result;
+  Record Result, Defaults;
+  for (const OptionValue &Option : getOptionValues(Options()))
+    Defaults[Option.Name] = Option.Value;
   for (const OptionValue &Option : getOptionValues(O)) {
+    if (isLater(Option.Name) && Option.Value == Defaults[Option.Name])
+      continue;
     bool IsRecorded = Option.Name == "steps" || Option.Name == "global-batch" ||
                       Option.Group == "Data" ||
                       Option.Group == "Optimizer (AdamW)";
     // Warm-up is recorded as steps, not as a ratio. A loss scale has its own
     // place in the state.
     if (IsRecorded && Option.Rule == Agreement::Same &&
-        Option.Name != "warmup-ratio" && Option.Name != "loss-scale")
+        Option.Name != "warmup-ratio" && Option.Name != "most-warmup" &&
+        Option.Name != "loss-scale")
       Result[Option.Name] = Option.Value;
   }
   return Result;
@@ -91,11 +115,22 @@ static bool readSchedule(const Record &R, Schedule &Result) {
     return End != Found->second.c_str() && std::isfinite(Number) &&
            std::abs(Number) <= static_cast<double>(LargestCount);
   };
-  std::string Name = find(R, "schedule");
-  if (Name.size() > 2)
-    O.ScheduleName = Name.substr(1, Name.size() - 2);
+  auto ReadName = [&](const char *Name, std::string &Value) {
+    std::string Quoted = find(R, Name);
+    if (Quoted.size() > 2 && Quoted.front() == '\'')
+      Value = Quoted.substr(1, Quoted.size() - 2);
+  };
+  ReadName("schedule", O.ScheduleName);
+  ReadName("warmup-start", O.WarmupStart);
+  ReadName("decay-shape", O.DecayShape);
+  Read("cycles", O.Cycles);
+  Read("power", O.Power);
   Schedule::Shape Kind;
-  if (!Schedule::parse(O.ScheduleName, Kind) || !Read("lr", O.Rate) ||
+  Schedule::Start Start;
+  Schedule::Fall Fall;
+  if (!Schedule::parse(O.ScheduleName, Kind) ||
+      !Schedule::parse(O.WarmupStart, Start) ||
+      !Schedule::parse(O.DecayShape, Fall) || !Read("lr", O.Rate) ||
       !Read("min-lr", O.MinRate) || !Read("warmup", O.Warmup) ||
       !Read("steps", O.Steps) || !Read("decay-steps", O.DecaySteps))
     return false;
@@ -132,7 +167,8 @@ static std::string listChanges(const Record &Before, const Record &Now,
 static Record takeRates(const Record &R, const Schedule &S) {
   Record Result;
   for (const char *Name : RateOptions)
-    Result[Name] = find(R, Name);
+    if (!isLater(Name) || R.count(Name))
+      Result[Name] = find(R, Name);
   if (S.Minimum == S.Peak / 10)
     Result["min-lr"] = "lr / 10";
   return Result;

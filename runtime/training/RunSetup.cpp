@@ -97,6 +97,8 @@ int64_t poplar::runtime::getValSamples(const Options &O, const Sources &Data,
                                        bool Planned) {
   if (!Data.Validation || O.EvalEvery == 0)
     return 0;
+  if (O.EvalBatches == 0)
+    return Data.Validation->size();
   return std::min(O.EvalBatches * (Planned ? GlobalBatch : MicroBatch),
                   Data.Validation->size());
 }

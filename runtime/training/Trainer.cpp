@@ -113,6 +113,9 @@ private:
     bool Stop, Save;
   };
   Requests getRequests() const;
+  /// Counts steps with a high loss, for --stop-above.
+  void watch(const Metrics &Row);
+  bool hasHighLoss() const { return StepsAbove >= O.StopAfter; }
   /// See Collectives::setPhase.
   void setPhase(const char *Name, double Seconds) const {
     if (Group)
@@ -144,6 +147,8 @@ private:
   std::optional<MetricsFile> Record;
   std::optional<EventFile> Events;
   double Baseline = NotMeasured;
+  /// Steps in a row whose loss is above the limit.
+  int64_t StepsAbove = 0;
   /// The measured seconds of a step; a guess before the first one.
   double StepSeconds = LongPhase;
   /// When the first step of this process began, and how long those before took.
@@ -368,10 +373,16 @@ Trainer::Requests Trainer::getRequests() const {
   bool IsDue =
       O.SaveMinutes > 0 &&
       SinceSave.count() >= std::max(60 * O.SaveMinutes, 20 * SaveSeconds);
-  int64_t Wanted[] = {comm::StopSignals::isRequested(), IsDue && Leads};
+  int64_t Wanted[] = {comm::StopSignals::isRequested() || hasHighLoss(),
+                      IsDue && Leads};
   if (Group)
     Group->max(Wanted, 2);
   return {Wanted[0] != 0, Wanted[1] != 0};
+}
+
+void Trainer::watch(const Metrics &Row) {
+  bool IsAbove = O.StopAbove >= 0 && Row.Loss > O.StopAbove;
+  StepsAbove = IsAbove ? StepsAbove + 1 : 0;
 }
 
 /// On the first rank, which writes.
@@ -481,6 +492,7 @@ void Trainer::run() {
     if (Heap)
       Heap->begin();
     Metrics Row = timeStep(Report);
+    watch(Row);
     if (Heap)
       Heap->end(State.Step);
     bool Last = State.Step == O.Steps;
@@ -536,7 +548,8 @@ void Trainer::finish() {
   writeFileAtomically(O.Out + "/loss.svg",
                       drawLossCurve(Record->rows(), Baseline, "bigram model"));
   if (State.Step < O.Steps)
-    std::printf("stopped by a signal after step %lld; continue with --resume\n",
+    std::printf("stopped by %s after step %lld; continue with --resume\n",
+                hasHighLoss() ? "--stop-above" : "a signal",
                 static_cast<long long>(State.Step));
   std::fflush(stdout);
 }

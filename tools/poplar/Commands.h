@@ -10,6 +10,7 @@
 #define POPLAR_TOOLS_COMMANDS_H
 
 #include <CLI/CLI.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,7 @@
 void addImportCommand(CLI::App &app, int &status);
 void addClusterCommand(CLI::App &app, int &status);
 void addPlanCommand(CLI::App &app, int &status);
+void addRecipeCommand(CLI::App &app, int &status);
 void addReportCommand(CLI::App &app, int &status);
 void addPlaceCommand(CLI::App &app, int &status);
 void addProfileCommand(CLI::App &app, int &status);
@@ -30,6 +32,11 @@ void addSampleCommand(CLI::App &app, int &status);
 void addMergeCommand(CLI::App &app, int &status);
 void addFinetuneCommand(CLI::App &app, int &status);
 void addPretrainCommand(CLI::App &app, int &status);
+
+/// Of `finetune RECIPE.yaml OPTION...`, replaces the recipe by the words that
+/// it stands for, unless an option says otherwise. An exit status if that is
+/// the end of the command: the recipe was only to be checked, or is refused.
+std::optional<int> expandRecipe(std::vector<std::string> &words);
 
 /// Prints `poplar: error: <message>`; returns the exit status of a failure.
 int reportError(const std::string &message);

@@ -16,10 +16,16 @@
 #include "Commands.h"
 #include "Commit.h"
 #include "Installation.h"
+#include "Output.h"
+#include "Poplar/Recipe/Recipe.h"
+#include "Poplar/Support/Text.h"
 #include "Poplar/Workflow/TrainingWorkflow.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallVector.h"
 #include "llvm/Support/ErrorHandling.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Regex.h"
+#include "llvm/Support/raw_ostream.h"
 #include <memory>
 
 using namespace poplar;
@@ -41,7 +47,7 @@ private:
   std::string completeTraining();
 
   const bool isFineTuning;
-  bool trainsAll = false, withoutPacking = false;
+  bool trainsAll = false, packs = true, checks = false;
   std::vector<std::string> data;
   BorrowedOptions import, plan, training;
   /// Commands whose options these are. They never run.
@@ -77,9 +83,11 @@ TrainingArguments::TrainingArguments(CLI::App *command, bool isFineTuning)
   command
       ->add_option("model", request.model,
                    isFineTuning
-                       ? "Directory of a Hugging Face model, with its weights"
+                       ? "Directory of a Hugging Face model, with its weights; "
+                         "or a recipe in YAML, with the keys of axolotl, which "
+                         "other options replace (docs/recipes.md)"
                        : "A config.json, or a directory that holds one")
-      ->type_name(isFineTuning ? "HF_DIR" : "CONFIG_JSON|HF_DIR")
+      ->type_name(isFineTuning ? "HF_DIR|RECIPE" : "CONFIG_JSON|HF_DIR")
       ->required();
   command
       ->add_option("--data", data,
@@ -178,10 +186,13 @@ void TrainingArguments::addImportOptions(CLI::App *command) {
   if (!isFineTuning)
     return;
   command
-      ->add_flag("--no-packing", withoutPacking,
-                 "Give each sample one example (default: examples share "
-                 "samples, and do not see each other)")
+      ->add_flag("--packing,!--no-packing", packs,
+                 "Let examples share samples without seeing each other "
+                 "(default), or give each sample one example")
       ->group("Model");
+  command->add_flag("--check", checks,
+                    "Only list what becomes of each key of the recipe; the "
+                    "status is 0 if none is refused");
   const char *group = "Adapters (LoRA)";
   command
       ->add_flag("--full", trainsAll,
@@ -205,7 +216,7 @@ std::string TrainingArguments::completeImport() {
   } else if (isFineTuning && !import.isGiven("lora-rank")) {
     words.insert(words.end(), {"--lora-rank", "16"});
   }
-  if (isFineTuning && !withoutPacking)
+  if (isFineTuning && packs)
     words.push_back("--packing");
   request.importWords = words;
   words.insert(words.end(), {request.model, "-o", "-"});
@@ -243,6 +254,9 @@ std::string TrainingArguments::completeTraining() {
 }
 
 std::string TrainingArguments::complete() {
+  if (checks)
+    return "--check explains a recipe, which comes right behind finetune; '" +
+           request.model + "' is none";
   request.startsFromWeights = isFineTuning;
   if (request.globalBatch.empty() && request.deviceBatch == 0)
     request.globalBatch = "16";
@@ -288,11 +302,88 @@ static void addTrainingCommand(CLI::App &app, int &status,
   });
 }
 
+static bool isRecipe(llvm::StringRef word) {
+  return word.ends_with(".yaml") || word.ends_with(".yml");
+}
+
+/// The words of a recipe without the options that others name.
+static std::vector<std::string>
+replaceOptions(const std::vector<std::string> &recipe,
+               llvm::ArrayRef<std::string> others) {
+  std::vector<std::string> kept;
+  bool isReplaced = false;
+  for (const std::string &word : recipe) {
+    if (llvm::StringRef(word).starts_with("--"))
+      isReplaced = llvm::any_of(others, [&](llvm::StringRef other) {
+        return other.split('=').first == word;
+      });
+    if (!isReplaced)
+      kept.push_back(word);
+  }
+  return kept;
+}
+
+/// What becomes of the keys, in a line.
+static void printRecipe(const std::string &file, const Recipe &recipe) {
+  int64_t honoured = 0;
+  std::string ignored;
+  for (const RecipeKey &key : recipe.keys) {
+    if (key.verdict == RecipeKey::Ignored)
+      ignored += (ignored.empty() ? "" : ", ") + key.name;
+    else if (key.line > 0)
+      ++honoured;
+  }
+  llvm::outs() << "recipe    " << file << ": " << formatCount(honoured, "key")
+               << " honoured";
+  if (!ignored.empty())
+    llvm::outs() << "; without a meaning here: " << ignored
+                 << " (--check says why)";
+  llvm::outs() << "\n";
+}
+
+std::optional<int> expandRecipe(std::vector<std::string> &words) {
+  if (words.size() < 2 || words[0] != "finetune" || !isRecipe(words[1]))
+    return std::nullopt;
+  llvm::ArrayRef<std::string> others = llvm::ArrayRef(words).drop_front(2);
+  if (llvm::is_contained(others, "--help") || llvm::is_contained(others, "-h"))
+    return std::nullopt;
+  std::string error;
+  std::optional<Recipe> recipe = readRecipe(words[1], error);
+  if (!recipe)
+    return reportError(error);
+  bool checks = llvm::is_contained(others, "--check");
+  auto refused = llvm::count_if(recipe->keys, [](const RecipeKey &key) {
+    return key.verdict == RecipeKey::Refused;
+  });
+  if (checks || refused)
+    llvm::outs() << formatRecipeTable(*recipe);
+  llvm::outs().flush();
+  if (refused)
+    return reportError(words[1] + ": " + formatCount(refused, "key") +
+                       (refused == 1 ? " is" : " are") + " refused");
+  std::vector<std::string> expanded = {"finetune"};
+  for (std::string &word : replaceOptions(recipe->arguments, others))
+    expanded.push_back(std::move(word));
+  expanded.insert(expanded.end(), others.begin(), others.end());
+  llvm::erase(expanded, "--check");
+  if (checks) {
+    llvm::SmallVector<llvm::StringRef> command = {"poplar"};
+    command.append(expanded.begin(), expanded.end());
+    printNext(command, "equal:");
+    return 0;
+  }
+  printRecipe(words[1], *recipe);
+  words = std::move(expanded);
+  return std::nullopt;
+}
+
 void addFinetuneCommand(CLI::App &app, int &status) {
   addTrainingCommand(
       app, status, "finetune",
       "Fine-tune a Hugging Face model on the devices at hand",
       "finetune Qwen3-0.6B --data chat.jsonl --out run\n  poplar finetune "
+      "recipe.yaml --out run\n  poplar finetune recipe.yaml --check\n  poplar "
+      "finetune "
       "Qwen3-0.6B --data chat.jsonl --out run --epochs 1 --lora-rank 32 "
       "--frozen-format nf4\n  poplar finetune Qwen3-0.6B --data chat.jsonl "
       "--out run --devices avx2-f32=1,sse41-f32=1",

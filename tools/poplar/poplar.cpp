@@ -70,6 +70,7 @@ int main(int argc, char **argv) {
   addProfileCommand(app, status);
   addPlanCommand(app, status);
   addSimulateCommand(app, status);
+  addRecipeCommand(app, status);
   addReportCommand(app, status);
   addPlaceCommand(app, status);
   addBuildCommand(app, status);
@@ -99,8 +100,13 @@ int main(int argc, char **argv) {
        {"import", "plan", "simulate", "report", "place", "build"})
     if (argc > 1 && llvm::StringRef(argv[1]) == slow)
       note.emplace(std::string("poplar ") + slow);
+  std::vector<std::string> words(argv + 1, argv + argc);
+  if (std::optional<int> end = expandRecipe(words))
+    return *end;
+  // The library takes the last word first.
+  std::vector<std::string> reversed(words.rbegin(), words.rend());
   try {
-    app.parse(argc, argv);
+    app.parse(std::move(reversed));
   } catch (const CLI::RequiredError &error) {
     if (std::string extras = describeExtras(app); !extras.empty())
       return reportError(extras);

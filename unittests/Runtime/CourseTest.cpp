@@ -56,6 +56,25 @@ TEST(Course, WarmupRatioIsRoundedUp) {
   EXPECT_EQ(decide(O, RunKind::PreTraining, 52, 8).Warmup, 0);
 }
 
+TEST(Course, PartsOfARunAreThoseOfTransformers) {
+  Options O;
+  O.Epochs = 2;
+  O.EvalRatio = 0.125;
+  O.SaveRatio = 0.5;
+  O.WarmupRatio = 0.5;
+  O.MostWarmup = 3;
+  Options Decided = decide(O, RunKind::FineTuning, 52, 8);
+  EXPECT_EQ(Decided.Steps, 13);
+  EXPECT_EQ(Decided.EvalEvery, 2);
+  EXPECT_EQ(Decided.SaveEvery, 7);
+  EXPECT_EQ(Decided.SaveMinutes, 0);
+  EXPECT_EQ(Decided.Warmup, 3);
+  std::string Text =
+      describeCourse(O, Decided, RunKind::FineTuning, 52, 8, 6, 6);
+  EXPECT_EQ(Text.find("--eval-every"), Text.npos) << Text;
+  EXPECT_EQ(Text.find("--save-every"), Text.npos) << Text;
+}
+
 TEST(Course, DefaultsAreThoseOfTheKind) {
   Options O;
   O.Steps = 600;

@@ -122,6 +122,42 @@ TEST(Schedule, Shapes) {
   EXPECT_FALSE(Schedule::parse("step", Kind));
 }
 
+/// The rates of a scheduler of transformers, and what gives the same.
+struct ScheduleGolden {
+  const char *Kind;
+  double Minimum;
+  const char *From;
+  int64_t Decay;
+  const char *Falling;
+  int64_t Cycles;
+  double Power;
+  int64_t Warmup;
+  std::vector<double> Rates;
+};
+
+const ScheduleGolden ScheduleGoldens[] = {
+#include "ScheduleGoldens.inc"
+};
+
+TEST(Schedule, RatesAreThoseOfTransformers) {
+  for (const ScheduleGolden &Golden : ScheduleGoldens) {
+    Schedule S;
+    S.Peak = 2e-4;
+    S.Minimum = Golden.Minimum;
+    S.Warmup = Golden.Warmup;
+    S.Steps = static_cast<int64_t>(Golden.Rates.size());
+    S.Decay = Golden.Decay;
+    S.Cycles = Golden.Cycles;
+    S.Power = Golden.Power;
+    ASSERT_TRUE(Schedule::parse(Golden.Kind, S.Kind));
+    ASSERT_TRUE(Schedule::parse(Golden.From, S.From));
+    ASSERT_TRUE(Schedule::parse(Golden.Falling, S.Falling));
+    for (int64_t Step = 0; Step < S.Steps; ++Step)
+      EXPECT_NEAR(S.at(Step), Golden.Rates[static_cast<size_t>(Step)], 1e-17)
+          << Golden.Kind << ", warm-up " << Golden.Warmup << ", step " << Step;
+  }
+}
+
 TEST(JSON, Parses) {
   json::Value V = json::parse(
       R"( {"a": [1, -2.5e1, true, null], "b": {"c": "x\n\u00e9\ud83d\ude00"}} )",

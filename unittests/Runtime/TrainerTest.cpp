@@ -160,6 +160,40 @@ TEST_F(TrainerTest, StopsOnSignalAndResumes) {
   EXPECT_EQ(train("run", static_cast<int>(Steps) + 3, {"--resume"}).Status, 0);
 }
 
+TEST_F(TrainerTest, StopsAtAHighLossAndResumes) {
+  // No loss is above the limit of the second run.
+  for (const char *Limit : {"0", "1e9"}) {
+    std::string Run = std::string("above-") + Limit;
+    Result R = train(Run, 6, {"--stop-above", Limit, "--stop-after", "2"});
+    ASSERT_EQ(R.Status, 0) << R.Err;
+    bool Stops = *Limit == '0';
+    EXPECT_EQ(R.Out.find("stopped by --stop-above after step 2") != R.Out.npos,
+              Stops)
+        << R.Out;
+    EXPECT_EQ(readColumn(Dir / (Run + "/metrics.csv"), 0).size(),
+              Stops ? 2u : 6u);
+  }
+  EXPECT_EQ(train("above-0", 6, {"--resume"}).Status, 0);
+}
+
+TEST_F(TrainerTest, WarmsUpFromZeroAndRemembersIt) {
+  auto Train = [&](int Steps, const std::vector<std::string> &More) {
+    std::vector<std::string> Options = {
+        "--warmup",      "4",          "--warmup-start", "zero",
+        "--schedule",    "polynomial", "--power",        "2",
+        "--min-lr",      "0",          "--lr",           "1e-3",
+        "--decay-steps", "12"};
+    Options.insert(Options.end(), More.begin(), More.end());
+    return train("run", Steps, Options);
+  };
+  ASSERT_EQ(Train(3, {}).Status, 0);
+  Result R = Train(6, {"--resume"});
+  ASSERT_EQ(R.Status, 0) << R.Err;
+  EXPECT_EQ(R.Out.find("note: the learning rate"), R.Out.npos) << R.Out;
+  R = train("run", 8, {"--resume", "--warmup", "4", "--lr", "1e-3"});
+  EXPECT_NE(R.Out.find("--power was 2"), R.Out.npos) << R.Out;
+}
+
 TEST_F(TrainerTest, InitialisesFromCheckpoint) {
   ASSERT_EQ(train("first", 10).Status, 0);
   Result R =

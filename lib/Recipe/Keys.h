@@ -1,0 +1,78 @@
+//===- Keys.h - Keys whose meaning depends on others ------------*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Functions that decide about an entry; Rules.cpp says which key has which.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_LIB_RECIPE_KEYS_H
+#define POPLAR_LIB_RECIPE_KEYS_H
+
+#include "Translator.h"
+
+namespace poplar {
+
+/// Fails if a key is missing, or if keys exclude each other.
+void checkRecipe(Translator &t);
+
+// ModelKeys.cpp: the model, its tokenizer and its adapters.
+void decideModel(Translator &t, const RecipeEntry &entry);
+void decideRevision(Translator &t, const RecipeEntry &entry);
+void decideModelType(Translator &t, const RecipeEntry &entry);
+void decideTokenizerType(Translator &t, const RecipeEntry &entry);
+void decideSameModel(Translator &t, const RecipeEntry &entry);
+void decideSpecialTokens(Translator &t, const RecipeEntry &entry);
+void decideAdapter(Translator &t, const RecipeEntry &entry);
+void decideRank(Translator &t, const RecipeEntry &entry);
+void decideAlpha(Translator &t, const RecipeEntry &entry);
+void decideStabilised(Translator &t, const RecipeEntry &entry);
+void decideAdapterDropout(Translator &t, const RecipeEntry &entry);
+void decideTargets(Translator &t, const RecipeEntry &entry);
+void decideFourBits(Translator &t, const RecipeEntry &entry);
+void decideEightBits(Translator &t, const RecipeEntry &entry);
+void decideQuantization(Translator &t, const RecipeEntry &entry);
+void decidePrecision(Translator &t, const RecipeEntry &entry);
+void decideBrain(Translator &t, const RecipeEntry &entry);
+void decideHalf(Translator &t, const RecipeEntry &entry);
+void decidePacking(Translator &t, const RecipeEntry &entry);
+void decidePlugins(Translator &t, const RecipeEntry &entry);
+
+// CourseKeys.cpp: how long and how fast a run trains.
+void decideBatch(Translator &t, const RecipeEntry &entry);
+void decideSteps(Translator &t, const RecipeEntry &entry);
+void decideEpochs(Translator &t, const RecipeEntry &entry);
+void decideSchedule(Translator &t, const RecipeEntry &entry);
+void decideScheduleArguments(Translator &t, const RecipeEntry &entry);
+void decideCosineRatio(Translator &t, const RecipeEntry &entry);
+void decideWarmup(Translator &t, const RecipeEntry &entry);
+void decideOptimizer(Translator &t, const RecipeEntry &entry);
+void decideEvaluations(Translator &t, const RecipeEntry &entry);
+void decideSaves(Translator &t, const RecipeEntry &entry);
+void decideKept(Translator &t, const RecipeEntry &entry);
+
+// DatasetKeys.cpp: what is trained on.
+void decideDatasets(Translator &t, const RecipeEntry &entry);
+void decideValSize(Translator &t, const RecipeEntry &entry);
+void decideLongRows(Translator &t, const RecipeEntry &entry);
+void decideChatTemplate(Translator &t, const RecipeEntry &entry);
+void decideChatTemplateFile(Translator &t, const RecipeEntry &entry);
+void decidePath(Translator &t, const RecipeEntry &entry);
+void decideDataFiles(Translator &t, const RecipeEntry &entry);
+void decideType(Translator &t, const RecipeEntry &entry);
+void decideMessages(Translator &t, const RecipeEntry &entry);
+void decideMapping(Translator &t, const RecipeEntry &entry);
+void decideRoles(Translator &t, const RecipeEntry &entry);
+void decideTrainedRoles(Translator &t, const RecipeEntry &entry);
+void decideDatasetTemplate(Translator &t, const RecipeEntry &entry);
+
+/// The shortest text that gives the same number again.
+std::string formatNumber(double number);
+
+} // namespace poplar
+
+#endif // POPLAR_LIB_RECIPE_KEYS_H

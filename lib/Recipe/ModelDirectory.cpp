@@ -1,0 +1,84 @@
+//===- ModelDirectory.cpp - Where the model of a recipe lies --------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "ModelDirectory.h"
+#include "Poplar/Support/JSON.h"
+#include "llvm/ADT/SmallString.h"
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
+#include <cstdlib>
+
+using namespace poplar;
+
+static std::string join(llvm::StringRef directory, llvm::StringRef name) {
+  llvm::SmallString<128> path(directory);
+  llvm::sys::path::append(path, name);
+  return path.str().str();
+}
+
+static llvm::StringRef getVariable(const char *name) {
+  const char *value = std::getenv(name);
+  return value ? value : "";
+}
+
+/// The cache of the Hub, as huggingface_hub finds it.
+static std::string getHubCache() {
+  if (llvm::StringRef cache = getVariable("HF_HUB_CACHE"); !cache.empty())
+    return cache.str();
+  if (llvm::StringRef home = getVariable("HF_HOME"); !home.empty())
+    return join(home, "hub");
+  llvm::StringRef caches = getVariable("XDG_CACHE_HOME");
+  std::string root =
+      caches.empty() ? join(getVariable("HOME"), ".cache") : caches.str();
+  return join(join(root, "huggingface"), "hub");
+}
+
+std::string poplar::findModelDirectory(const std::string &name,
+                                       const std::string &revision) {
+  if (llvm::sys::fs::is_directory(name))
+    return name;
+  // A name of the Hub: ORGANISATION/MODEL, or MODEL.
+  auto [organisation, model] = llvm::StringRef(name).split('/');
+  if (name.empty() || model.contains('/') || organisation.starts_with("."))
+    return "";
+  std::string folder = "models--" + organisation.str() +
+                       (model.empty() ? "" : "--") + model.str();
+  std::string directory = join(getHubCache(), folder);
+  std::string commit = revision.empty() ? "main" : revision;
+  if (auto reference =
+          llvm::MemoryBuffer::getFile(join(join(directory, "refs"), commit)))
+    commit = (*reference)->getBuffer().trim().str();
+  std::string snapshot = join(join(directory, "snapshots"), commit);
+  return llvm::sys::fs::exists(join(snapshot, "config.json")) ? snapshot : "";
+}
+
+std::string poplar::readSpecialToken(const std::string &directory,
+                                     const std::string &name) {
+  auto document = json::Document::open(join(directory, "tokenizer_config.json"),
+                                       "tokenizer_config.json");
+  json::Value root = document->getRoot();
+  if (document->hasError() || !root.isObject())
+    return "";
+  json::Value token = root[name];
+  if (token.isObject())
+    token = token["content"];
+  return token.isString() ? token.getString() : "";
+}
+
+bool poplar::shipsChatTemplate(const std::string &directory) {
+  for (const char *name : {"chat_template.jinja", "chat_template.json"})
+    if (llvm::sys::fs::exists(join(directory, name)))
+      return true;
+  auto document = json::Document::open(join(directory, "tokenizer_config.json"),
+                                       "tokenizer_config.json");
+  json::Value root = document->getRoot();
+  return !document->hasError() && root.isObject() &&
+         root["chat_template"].isPresent();
+}

@@ -1,0 +1,32 @@
+//===- ModelDirectory.h - Where the model of a recipe lies ------*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_LIB_RECIPE_MODELDIRECTORY_H
+#define POPLAR_LIB_RECIPE_MODELDIRECTORY_H
+
+#include <string>
+
+namespace poplar {
+
+/// The directory that holds a model: `name` itself if there is such a
+/// directory, or the snapshot of a `revision` (empty for main) that the cache
+/// of the Hugging Face Hub has. Empty if there is neither.
+std::string findModelDirectory(const std::string &name,
+                               const std::string &revision);
+
+/// A special token of the tokenizer beside the model, such as `eos_token`;
+/// empty if tokenizer_config.json does not say.
+std::string readSpecialToken(const std::string &directory,
+                             const std::string &name);
+
+/// Whether the model comes with a template for conversations.
+bool shipsChatTemplate(const std::string &directory);
+
+} // namespace poplar
+
+#endif // POPLAR_LIB_RECIPE_MODELDIRECTORY_H

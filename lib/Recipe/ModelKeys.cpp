@@ -1,0 +1,361 @@
+//===- ModelKeys.cpp - The model, its tokenizer and its adapters ----------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Keys.h"
+#include "ModelDirectory.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include <charconv>
+#include <cmath>
+
+using namespace poplar;
+
+std::string poplar::formatNumber(double number) {
+  char text[32];
+  return {text, std::to_chars(text, text + sizeof(text), number).ptr};
+}
+
+/// Keys of which a recipe has one, if they are not 0.
+static constexpr std::pair<const char *, const char *> kExclusive[] = {
+    {"batch_size", "gradient_accumulation_steps"},
+    {"warmup_steps", "warmup_ratio"},
+    {"evals_per_epoch", "eval_steps"},
+    {"saves_per_epoch", "save_steps"},
+    {"val_set_size", "test_datasets"}};
+
+/// Whether the file has the key, and neither 0 nor false.
+static const RecipeEntry *findGiven(const Translator &t, const char *key) {
+  const RecipeEntry *entry = t.top().find(key);
+  bool isZero =
+      entry && entry->node &&
+      (entry->text == "false" || (entry->node->kind == yaml::Content::Scalar &&
+                                  (entry->rule->kind == Kind::Integer ||
+                                   entry->rule->kind == Kind::Number) &&
+                                  t.top().getNumber(key) == 0));
+  return entry && entry->node && !isZero ? entry : nullptr;
+}
+
+void poplar::checkRecipe(Translator &t) {
+  for (const char *key : {"base_model", "learning_rate"})
+    if (!t.top().find(key))
+      t.fail({1, 1}, std::string("the recipe has no ") + key);
+  if (!t.top().find("datasets") && !t.top().find("pretraining_dataset"))
+    t.fail({1, 1}, "the recipe has no datasets");
+  for (auto [first, second] : kExclusive)
+    if (const RecipeEntry *one = findGiven(t, first),
+        *other = findGiven(t, second);
+        one && other)
+      t.fail(std::max(one->place.line, other->place.line) == one->place.line
+                 ? one->place
+                 : other->place,
+             std::string(first) + " and " + second +
+                 " exclude each other, as in axolotl; remove one");
+  if (int(findGiven(t, "micro_batch_size") != nullptr) +
+          int(findGiven(t, "gradient_accumulation_steps") != nullptr) +
+          int(findGiven(t, "batch_size") != nullptr) <
+      2)
+    t.fail({1, 1}, "the recipe has to say micro_batch_size and one of "
+                   "gradient_accumulation_steps and batch_size");
+}
+
+void poplar::decideModel(Translator &t, const RecipeEntry &entry) {
+  std::string directory = t.getModelDirectory();
+  if (directory.empty())
+    t.refuse(entry, "there is no such directory, and the Hugging Face cache "
+                    "has no such model; `hf download " +
+                        entry.text +
+                        " --local-dir DIR` gets it: give DIR here");
+  else
+    t.accept(entry, directory);
+}
+
+void poplar::decideRevision(Translator &t, const RecipeEntry &entry) {
+  std::string model = t.top().getText("base_model").str(),
+              directory = t.getModelDirectory();
+  if (directory == model)
+    t.ignore(entry, "a directory holds one revision");
+  else if (directory.empty())
+    t.refuse(entry, "`hf download " + model + " --revision " + entry.text +
+                        " --local-dir DIR` gets it: give DIR as base_model");
+  else
+    t.accept(entry, "the snapshot of this revision");
+}
+
+void poplar::decideModelType(Translator &t, const RecipeEntry &entry) {
+  if (llvm::StringRef(entry.text).ends_with("ForCausalLM"))
+    t.ignore(entry, "config.json of the model says what it is");
+  else
+    t.refuse(entry, "only causal language models are trained; leave it out if "
+                    "the model is one");
+}
+
+void poplar::decideTokenizerType(Translator &t, const RecipeEntry &entry) {
+  llvm::StringRef name = entry.text;
+  if (name.ends_with("Tokenizer") || name.ends_with("TokenizerFast"))
+    t.ignore(entry, "the tokenizer beside the model is read");
+  else
+    t.refuse(entry, "the tokenizer beside the model is read; leave it out");
+}
+
+void poplar::decideSameModel(Translator &t, const RecipeEntry &entry) {
+  if (entry.text == t.top().getText("base_model"))
+    t.ignore(entry, "the same as base_model");
+  else
+    t.refuse(entry, "the configuration and the tokenizer are read from "
+                    "base_model; put the files there");
+}
+
+void poplar::decideSpecialTokens(Translator &t, const RecipeEntry &entry) {
+  if (entry.node->kind != yaml::Content::Map) {
+    t.fail(entry, "expected a map, found " + entry.node->describe());
+    return;
+  }
+  std::string directory = t.getModelDirectory();
+  for (const yaml::Member &member : entry.node->members) {
+    // Padding never counts, and is not looked at.
+    if (member.key == "pad_token" || member.value.kind == yaml::Content::Null)
+      continue;
+    if (directory.empty()) {
+      t.refuse(entry, "the model is not there to compare " + member.key +
+                          " with that of its tokenizer");
+      return;
+    }
+    std::string known = readSpecialToken(directory, member.key);
+    if (known.empty() || known != member.value.text) {
+      t.refuse(entry,
+               member.key + " of the tokenizer is " +
+                   (known.empty() ? "not set" : known) +
+                   ", and tokens are not changed here; leave it out, or save a "
+                   "tokenizer that has it beside the model, by save_pretrained "
+                   "of transformers");
+      return;
+    }
+  }
+  t.ignore(entry, "as the tokenizer has them; padding does not count");
+}
+
+static bool hasAdapter(const Translator &t) {
+  return t.top().find("adapter")->node != nullptr;
+}
+
+/// Handles a key that is for adapters; false if there are none.
+static bool needsAdapter(Translator &t, const RecipeEntry &entry) {
+  if (hasAdapter(t))
+    return true;
+  t.ignore(entry, "without an adapter, all weights are trained");
+  return false;
+}
+
+void poplar::decideAdapter(Translator &t, const RecipeEntry &entry) {
+  if (!entry.node) {
+    t.honour(entry, "--full");
+    return;
+  }
+  bool isQuantized = entry.text == "qlora";
+  if (entry.text != "lora" && !isQuantized) {
+    t.refuse(entry, "the adapters are lora and qlora");
+    return;
+  }
+  for (const char *key : {"lora_r", "lora_alpha"})
+    if (!t.top().find(key)) {
+      t.fail(entry, std::string(key) + " is missing");
+      return;
+    }
+  if (!t.top().find("lora_target_modules") &&
+      !t.top().isTrue("lora_target_linear") &&
+      !t.top().find("lora_target_parameters"))
+    t.fail(entry, "lora_target_modules is missing, or lora_target_linear: true "
+                  "for all linear layers");
+  else if (isQuantized && !t.top().isTrue("load_in_4bit"))
+    t.fail(entry, "qlora needs load_in_4bit: true");
+  else if (isQuantized && t.top().isTrue("load_in_8bit"))
+    t.fail(entry, "qlora and load_in_8bit exclude each other");
+  else if (!isQuantized && t.top().isTrue("load_in_4bit"))
+    t.refuse(entry, "axolotl quantises to 4 bits for qlora alone; write "
+                    "adapter: qlora, or load_in_4bit: false");
+  else
+    t.honour(entry, "--lora-rank", t.top().getText("lora_r"));
+}
+
+void poplar::decideRank(Translator &t, const RecipeEntry &entry) {
+  if (needsAdapter(t, entry))
+    t.honour(entry, "--lora-rank", entry.text);
+}
+
+/// Poplar divides alpha by the rank. Rank-stabilised LoRA divides it by the
+/// root of the rank.
+static std::string getAlpha(const Translator &t) {
+  if (!t.top().isTrue("peft_use_rslora"))
+    return t.top().getText("lora_alpha").str();
+  return formatNumber(t.top().getNumber("lora_alpha") *
+                      std::sqrt(t.top().getNumber("lora_r")));
+}
+
+void poplar::decideAlpha(Translator &t, const RecipeEntry &entry) {
+  if (needsAdapter(t, entry))
+    t.honour(entry, "--lora-alpha", getAlpha(t));
+}
+
+void poplar::decideStabilised(Translator &t, const RecipeEntry &entry) {
+  if (!needsAdapter(t, entry))
+    return;
+  if (entry.text == "true")
+    t.accept(entry, "--lora-alpha " + getAlpha(t) +
+                        ", which is lora_alpha times the root of the rank");
+  else
+    t.ignore(entry, "alpha is divided by the rank");
+}
+
+void poplar::decideAdapterDropout(Translator &t, const RecipeEntry &entry) {
+  if (needsAdapter(t, entry))
+    t.honour(entry, "--lora-dropout", entry.text);
+}
+
+/// Names of modules that a list adapts beside linear layers.
+static bool isEmbedding(llvm::StringRef name) {
+  return name.contains("embed") || name.contains("head") ||
+         name.contains("wte");
+}
+
+void poplar::decideTargets(Translator &t, const RecipeEntry &entry) {
+  if (!needsAdapter(t, entry))
+    return;
+  if (entry.text == "false" && entry.rule->kind == Kind::Flag) {
+    t.ignore(entry, "lora_target_modules names the modules");
+    return;
+  }
+  const RecipeEntry *modules = t.top().find("lora_target_modules");
+  std::vector<std::string> names;
+  if (modules && modules->node->kind == yaml::Content::List)
+    for (const yaml::Content &element : modules->node->elements)
+      names.push_back(element.text);
+  bool isLinear = t.top().isTrue("lora_target_linear") ||
+                  (modules && modules->text == "all-linear");
+  if (modules && names.empty() && modules->text != "all-linear") {
+    if (&entry == modules)
+      t.refuse(entry, "a text is a regular expression for whole names of "
+                      "modules; give a list of their last parts, such as "
+                      "[q_proj, v_proj], or lora_target_linear: true");
+    else
+      t.accept(entry, "--lora-targets all-linear");
+    return;
+  }
+  if (isLinear && llvm::any_of(names, isEmbedding)) {
+    t.refuse(entry, "embeddings and heads have no adapters; leave them out of "
+                    "lora_target_modules");
+    return;
+  }
+  t.honour(entry, "--lora-targets",
+           isLinear ? "all-linear" : llvm::join(names, ","));
+}
+
+/// Whether bitsandbytes quantises the scales of 4-bit weights, too.
+static bool isDoublyQuantized(const Translator &t) {
+  const RecipeEntry *options = t.top().find("bnb_config_kwargs");
+  const yaml::Content *flag =
+      options ? options->node->find("bnb_4bit_use_double_quant") : nullptr;
+  return !flag || !llvm::StringRef(flag->text).equals_insensitive("false");
+}
+
+void poplar::decideFourBits(Translator &t, const RecipeEntry &entry) {
+  if (entry.text == "false")
+    t.ignore(entry, "weights are not held in 4 bits");
+  else if (!hasAdapter(t))
+    t.fail(entry, "needs an adapter, as in axolotl");
+  else
+    t.honour(entry, "--frozen-format",
+             isDoublyQuantized(t) ? "nf4_double" : "nf4");
+}
+
+void poplar::decideEightBits(Translator &t, const RecipeEntry &entry) {
+  if (entry.text == "false")
+    t.ignore(entry, "weights are not held in 8 bits");
+  else if (!hasAdapter(t))
+    t.fail(entry, "needs an adapter, as in axolotl");
+  else
+    t.honour(entry, "--frozen-format", "int8");
+}
+
+void poplar::decideQuantization(Translator &t, const RecipeEntry &entry) {
+  for (const yaml::Member &member : entry.node->members) {
+    llvm::StringRef text = member.value.text;
+    bool isFlag =
+        text.equals_insensitive("true") || text.equals_insensitive("false");
+    if (!(member.key == "bnb_4bit_use_double_quant" && isFlag) &&
+        !(member.key == "bnb_4bit_quant_type" && text == "nf4")) {
+      t.refuse(entry, member.key + " is not supported; the formats are nf4, "
+                                   "with and without double quantisation");
+      return;
+    }
+  }
+  if (t.top().isTrue("load_in_4bit"))
+    t.accept(entry, std::string("--frozen-format ") +
+                        (isDoublyQuantized(t) ? "nf4_double" : "nf4"));
+  else
+    t.ignore(entry, "weights are not held in 4 bits");
+}
+
+void poplar::decidePrecision(Translator &t, const RecipeEntry &entry) {
+  bool isBrain = entry.text == "true" || entry.text == "full";
+  if (isBrain)
+    t.honour(entry, "--precision", "bf16");
+  else if (entry.text == "auto")
+    t.ignore(entry, "each device computes in the format that the cluster file "
+                    "gives it");
+  else if (entry.text != "false")
+    t.fail(entry, "expected true, false, full or auto, found " + entry.text);
+  else if (t.top().isTrue("fp16") || t.top().isTrue("bfloat16"))
+    t.ignore(entry, "another key says the format");
+  else
+    t.honour(entry, "--precision", "f32");
+}
+
+void poplar::decideBrain(Translator &t, const RecipeEntry &entry) {
+  if (entry.text == "true")
+    t.honour(entry, "--precision", "bf16");
+  else
+    t.ignore(entry, "bf16 says the format");
+}
+
+void poplar::decideHalf(Translator &t, const RecipeEntry &entry) {
+  llvm::StringRef brain = t.top().getText("bf16");
+  if (entry.text == "false" || brain == "true" || brain == "full")
+    t.ignore(entry, "bf16 says the format");
+  else
+    t.refuse(entry, "devices compute in f16 if the cluster file says so, by "
+                    "`precision`; remove fp16, or give bf16: true");
+}
+
+void poplar::decidePacking(Translator &t, const RecipeEntry &entry) {
+  t.honour(entry, entry.text == "true" ? "--packing" : "--no-packing");
+}
+
+/// Plugins that make the same training faster, or write logs.
+static constexpr const char *kHarmlessPlugins[] = {
+    "LigerPlugin", "CutCrossEntropyPlugin", "KernelsPlugin", "SwanLabPlugin",
+    "ExpertParallelPlugin"};
+
+void poplar::decidePlugins(Translator &t, const RecipeEntry &entry) {
+  auto check = [&](const std::string &plugin) {
+    llvm::StringRef name = plugin;
+    if (size_t dot = name.rfind('.'); dot != llvm::StringRef::npos)
+      name = name.drop_front(dot + 1);
+    return llvm::is_contained(kHarmlessPlugins, name);
+  };
+  std::vector<std::string> plugins = {entry.text};
+  if (entry.node->kind == yaml::Content::List) {
+    plugins.clear();
+    for (const yaml::Content &element : entry.node->elements)
+      plugins.push_back(element.text);
+  }
+  auto unknown = llvm::find_if_not(plugins, check);
+  if (unknown == plugins.end())
+    t.ignore(entry, "kernels and logs that train the same");
+  else
+    t.refuse(entry, *unknown + " has no counterpart; remove it");
+}

@@ -1,0 +1,512 @@
+//===- Rules.cpp - What each key of a recipe means ------------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Rules.h"
+#include "Keys.h"
+#include "llvm/ADT/STLExtras.h"
+
+using namespace poplar;
+
+static constexpr const char *kPlanned =
+    "the plan decides what each device holds and recomputes";
+static constexpr const char *kKernels =
+    "the compiler chooses kernels, which compute the same";
+static constexpr const char *kLogs =
+    "a run writes metrics.csv and prints its loss; nothing is uploaded";
+static constexpr const char *kLoading =
+    "files are loaded and kept without options";
+static constexpr const char *kLayout =
+    "samples have sequence_len places, and empty ones do not count";
+static constexpr const char *kPreferences =
+    "training on preferences or rewards is not supported; train on what is to "
+    "be learned, as messages";
+static constexpr const char *kMedia =
+    "images and audio are not supported; remove it, and train a text model";
+static constexpr const char *kAdapters =
+    "adapters are plain LoRA, of one rank; remove it";
+static constexpr const char *kWeights =
+    "all weights or adapters are trained, and no selection; remove it";
+static constexpr const char *kConfig =
+    "change config.json of the model, and remove it";
+static constexpr const char *kOneOptimizer =
+    "the optimizer is AdamW; remove it with its optimizer";
+static constexpr const char *kLoss = "the loss is cross entropy; remove it";
+static constexpr const char *kTokens =
+    "add the tokens to the model and its tokenizer in transformers, and remove "
+    "it";
+static constexpr const char *kOrder =
+    "samples come in a random order; remove it";
+static constexpr const char *kParallel =
+    "the plan decides which devices share layers; remove it, and give "
+    "--global-batch to `poplar finetune`, because it divides the batch";
+static constexpr const char *kQuantized =
+    "give the model in bf16 or f32 as base_model, and load_in_4bit for its "
+    "frozen weights";
+static constexpr const char *kMetrics =
+    "the loss on held-out rows is the only metric; remove it";
+static constexpr const char *kFile =
+    "prepare the rows as a file of JSON Lines, and remove it";
+static constexpr const char *kBest =
+    "the last checkpoints are kept; remove it, and choose by metrics.csv";
+
+static constexpr Rule kRecipeRules[] = {
+    // The model.
+    decided("base_model", Kind::Text, decideModel),
+    decided("base_model_config", Kind::Text, decideSameModel),
+    decided("tokenizer_config", Kind::Text, decideSameModel),
+    decided("revision_of_model", Kind::Text, decideRevision),
+    only("model_revision", "", "give it as revision_of_model"),
+    decided("model_type", Kind::Text, decideModelType),
+    decided("type_of_model", Kind::Text, decideModelType),
+    decided("tokenizer_type", Kind::Text, decideTokenizerType),
+    only("cls_model_config", "", kConfig),
+    only("model_config", "", kConfig),
+    only("overrides_of_model_config", "", kConfig),
+    only("model_kwargs", "", kConfig),
+    only("overrides_of_model_kwargs", "", kConfig),
+    only("rope_scaling", "", kConfig),
+    nothing("trust_remote_code", "no code of a model is run"),
+    nothing("tokenizer_use_fast", "the tokenizer beside the model is read"),
+    only("tokenizer_legacy", "false",
+         "the tokenizer is read as tokenizer.json has it; remove it"),
+    only("tokenizer_use_mistral_common", "false",
+         "conversations are written by the chat template of the model; remove "
+         "it"),
+    nothing("tokenizer_save_jinja_files",
+            "checkpoints hold the tokenizer's files as they are"),
+    decided("special_tokens", Kind::Any, decideSpecialTokens),
+    only("tokens", "[]", kTokens),
+    only("added_tokens_overrides", "", kTokens),
+    only("resize_token_embeddings_to_32x", "false", kTokens),
+    only("mean_resizing_embeddings", "false", kTokens),
+    only("shrink_embeddings", "false", kTokens),
+    only("fix_untrained_tokens", "", kTokens),
+    only("reinit_weights", "false",
+         "`poplar train` without --init trains from random weights"),
+    only("model_quantization_config", "", kQuantized),
+    only("model_quantization_config_kwargs", "", kQuantized),
+    only("use_onebitllms", "false", kQuantized),
+    only("gptq", "false", kQuantized),
+    only("gptq_*", "false", kQuantized),
+    only("qat", "", "weights are not rounded in training; remove it"),
+    nothing("quantization", "is for `axolotl quantize`, after training"),
+    only("processor_type", "", kMedia),
+    only("processor_kwargs", "", kMedia),
+    only("image_size", "", kMedia),
+    only("image_resize_algorithm", "", kMedia),
+    only("role_boundaries", "", kMedia),
+    only("freeze_mm_modules", "false", kMedia),
+    decided("plugins", Kind::Texts, decidePlugins),
+    only("trainer_cls", "", "there is one trainer; remove it"),
+
+    // Formats of numbers.
+    decided("bf16", Kind::Any, decidePrecision, "auto"),
+    decided("fp16", Kind::Flag, decideHalf),
+    decided("float16", Kind::Flag, decideHalf),
+    decided("bfloat16", Kind::Flag, decideBrain),
+    only("float32", "false", "give bf16: false"),
+    only("torch_dtype", "", "give bf16: true or bf16: false"),
+    only("fp8", "false", "devices compute in f32, bf16 or f16; remove it"),
+    only("fp8_enable_fsdp_float8_all_gather", "false", "remove it with fp8"),
+    nothing("tf32", kKernels),
+    nothing("fp32_norms", "norms are computed in f32"),
+    nothing("fp32_norm_classes", "norms are computed in f32"),
+    nothing("embeddings_skip_upcast", kPlanned),
+
+    // Adapters.
+    decided("adapter", Kind::Text, decideAdapter, "none"),
+    decided("lora_r", Kind::Integer, decideRank),
+    decided("lora_alpha", Kind::Number, decideAlpha),
+    decided("lora_dropout", Kind::Number, decideAdapterDropout),
+    decided("lora_target_modules", Kind::Texts, decideTargets),
+    decided("lora_target_linear", Kind::Flag, decideTargets),
+    decided("load_in_4bit", Kind::Flag, decideFourBits),
+    decided("load_in_8bit", Kind::Flag, decideEightBits),
+    decided("bnb_config_kwargs", Kind::Any, decideQuantization),
+    option("lora_model_dir", Kind::Text, "--init-adapter"),
+    decided("peft_use_rslora", Kind::Flag, decideStabilised),
+    only("peft_use_dora", "false", kAdapters),
+    only("peft_init_lora_weights", "true", kAdapters),
+    only("peft_autocast_adapter_dtype", "true", kAdapters),
+    only("peft_ensure_weight_tying", "false", kAdapters),
+    only("peft", "", kAdapters),
+    only("peft_*", "", kAdapters),
+    only("lora_target_parameters", "[]", "experts have no adapters; remove it"),
+    only("lora_modules_to_save", "[]",
+         "modules beside adapters are frozen; remove it, or train all weights "
+         "without an adapter"),
+    only("lora_rank_pattern", "", kAdapters),
+    only("lora_alpha_pattern", "", kAdapters),
+    nothing("lora_fan_in_fan_out", "the model says how it stores weights"),
+    nothing("lora_on_cpu", kLoading),
+    nothing("lora_mlp_kernel", kKernels),
+    nothing("lora_qkv_kernel", kKernels),
+    nothing("lora_o_kernel", kKernels),
+    nothing("lora_embedding_kernel", kKernels),
+    nothing("qlora_sharded_model_loading", kLoading),
+    nothing("merge_lora", "`poplar merge` adds adapters to the weights"),
+    nothing("merge_method", "`poplar merge` adds adapters to the weights"),
+    only("loraplus_lr_ratio", "",
+         "all weights have one learning rate; remove "
+         "it"),
+    nothing("loraplus_lr_embedding", "embeddings have no adapters"),
+    only("relora", "false", kAdapters),
+    nothing("relora_*", "is for relora"),
+    only("jagged_restart_*", "",
+         "the learning rate has no restarts of this "
+         "kind; give lr_scheduler: "
+         "cosine_with_restarts"),
+    only("unfrozen_parameters", "[]", kWeights),
+    only("lisa_*", "", kWeights),
+    only("spectrum_*", "", kWeights),
+    only("quantize_moe_experts", "false",
+         "experts are not quantised; remove it"),
+
+    // Data.
+    decided("datasets", Kind::Any, decideDatasets),
+    decided("test_datasets", Kind::Any, decideDatasets),
+    only("pretraining_dataset", "",
+         "`poplar train --data` pre-trains on text; see docs/data.md"),
+    only("streaming", "false", kFile),
+    nothing("streaming_multipack_buffer_size", "is for streaming"),
+    nothing("pretrain_multipack_buffer_size", "is for pre-training"),
+    nothing("pretrain_multipack_attn", "is for pre-training"),
+    nothing("pretraining_sample_concatenation", "is for pre-training"),
+    decided("val_set_size", Kind::Number, decideValSize, "0"),
+    option("sequence_len", Kind::Integer, "--seq-len", "512"),
+    decided("excess_length_strategy", Kind::Text, decideLongRows, "drop"),
+    only("min_sample_len", "0 1 2", kFile),
+    only("eval_sequence_len", "", "validation has sequence_len; remove it"),
+    nothing("max_prompt_len", "is for reinforcement learning"),
+    decided("sample_packing", Kind::Flag, decidePacking, "false"),
+    only("sample_packing_sequentially", "false", kOrder),
+    nothing("sample_packing_*", "samples are packed by best fit"),
+    nothing("eval_sample_packing", "the loss of packed rows is the same"),
+    nothing("multipack_real_batches", kLayout),
+    nothing("batch_flattening", kLayout),
+    nothing("pad_to_sequence_len", kLayout),
+    nothing("pad_to_multiple_of", kLayout),
+    only("max_packed_sequence_len", "", "give sequence_len and sample_packing"),
+    only("group_by_length", "false", kOrder),
+    only("curriculum_sampling", "false", kOrder),
+    only("shuffle_merged_datasets", "true", kOrder),
+    nothing("shuffle_before_merging_datasets", "all rows are shuffled"),
+    only("train_on_inputs", "false",
+         "only answers count; give rows of member text, of which all counts"),
+    decided("chat_template", Kind::Text, decideChatTemplate),
+    decided("chat_template_jinja", Kind::Text, decideChatTemplateFile),
+    only("chat_template_kwargs", "",
+         "write chat_template_kwargs into the rows"),
+    nothing("eot_tokens", "the token that ends an answer counts"),
+    only("default_system_message", "",
+         "write the message into the rows, and remove it"),
+    nothing("dataset_prepared_path", "encoded rows are cached by their hash"),
+    nothing("dataset_processes", kLoading),
+    nothing("dataset_num_proc", kLoading),
+    nothing("dataset_keep_in_memory", kLoading),
+    nothing("num_dataset_shards_to_save", kLoading),
+    only("dataset_shard_num", "", kFile),
+    only("dataset_shard_idx", "", kFile),
+    only("dataset_exact_deduplication", "false",
+         "remove equal rows from the file, and remove it"),
+    only("skip_prepare_dataset", "false", kFile),
+    nothing("remove_unused_columns",
+            "members of rows that are not read are an error when a run starts"),
+    nothing("push_dataset_to_hub", kLogs),
+    nothing("hf_use_auth_token", "nothing is downloaded"),
+    nothing("dataloader_*", kLoading),
+    nothing("accelerator_config", kLoading),
+    only("use_pose", "false", "positions begin at 0; remove it"),
+    only("pose_*", "", "positions begin at 0; remove it"),
+
+    // The course of a run.
+    decided("micro_batch_size", Kind::Integer, decideBatch),
+    decided("gradient_accumulation_steps", Kind::Integer, decideBatch),
+    decided("batch_size", Kind::Integer, decideBatch),
+    nothing("eval_batch_size", "the plan decides the batch"),
+    only("auto_find_batch_size", "false",
+         "the plan finds micro-batches that fit; remove it"),
+    decided("num_epochs", Kind::Number, decideEpochs, "1"),
+    decided("max_steps", Kind::Integer, decideSteps),
+    option("learning_rate", Kind::Number, "--lr"),
+    decided("lr_scheduler", Kind::Text, decideSchedule, "cosine"),
+    decided("lr_scheduler_kwargs", Kind::Any, decideScheduleArguments),
+    decided("cosine_min_lr_ratio", Kind::Number, decideCosineRatio),
+    decided("cosine_constant_lr_ratio", Kind::Number, decideCosineRatio),
+    only("lr_quadratic_warmup", "false", "warm-up is linear; remove it"),
+    nothing("lr_div_factor", "axolotl does not read it"),
+    only("lr_groups", "", "all weights have one learning rate; remove it"),
+    only("embedding_lr", "", "all weights have one learning rate; remove it"),
+    only("embedding_lr_scale", "",
+         "all weights have one learning rate; remove it"),
+    decided("warmup_steps", Kind::Integer, decideWarmup),
+    decided("warmup_ratio", Kind::Number, decideWarmup, "0.03"),
+    decided("optimizer", Kind::Text, decideOptimizer, "adamw_torch_fused"),
+    only("optim_args", "", kOneOptimizer),
+    only("optim_target_modules", "", kOneOptimizer),
+    only("torchdistx_path", "", kOneOptimizer),
+    only("dion_*", "", kOneOptimizer),
+    only("qgalore_*", "", kOneOptimizer),
+    only("grokfast_*", "", kOneOptimizer),
+    only("adam_epsilon2", "", kOneOptimizer),
+    only("adam_beta3", "", kOneOptimizer),
+    option("weight_decay", Kind::Number, "--weight-decay", "0"),
+    option("adam_beta1", Kind::Number, "--beta1", "0.9"),
+    option("adam_beta2", Kind::Number, "--beta2", "0.999"),
+    option("adam_epsilon", Kind::Number, "--eps", "1e-8"),
+    option("max_grad_norm", Kind::Number, "--clip", "1"),
+    option("seed", Kind::Integer, "--seed", "42"),
+    only("neftune_noise_alpha", "", "embeddings get no noise; remove it"),
+    only("noisy_embedding_alpha", "", "embeddings get no noise; remove it"),
+
+    // The loss.
+    only("rl", "", kPreferences),
+    only("trl", "", kPreferences),
+    only("vllm", "", kPreferences),
+    only("ebft", "", kPreferences),
+    only("reward_model", "false", kPreferences),
+    only("process_reward_model", "false", kPreferences),
+    only("center_rewards_coefficient", "", kPreferences),
+    only("precompute_ref_log_probs", "false", kPreferences),
+    only("rl_beta", "", kPreferences),
+    only("rpo_alpha", "", kPreferences),
+    only("orpo_alpha", "", kPreferences),
+    only("simpo_gamma", "", kPreferences),
+    only("cpo_alpha", "", kPreferences),
+    only("dpo_*", "", kPreferences),
+    only("kto_*", "", kPreferences),
+    only("nemo_gym_*", "", kPreferences),
+    only("num_labels", "", "models with heads are not trained; remove it"),
+    only("use_eaft", "false", kLoss),
+    nothing("eaft_*", "is for use_eaft"),
+    only("kd_*", "", kLoss),
+    only("diffusion", "", kLoss),
+    only("liger_use_token_scaling", "false", kLoss),
+    only("llmcompressor", "", kLoss),
+    only("mora", "", kAdapters),
+    only("scaling_softmax", "false", kConfig),
+    nothing("scaling_softmax_*", "is for scaling_softmax"),
+
+    // Validation, checkpoints and logs.
+    decided("evals_per_epoch", Kind::Number, decideEvaluations),
+    decided("eval_steps", Kind::Number, decideEvaluations),
+    decided("eval_strategy", Kind::Text, decideEvaluations, "no"),
+    only("evaluation_strategy", "no false", "give it as eval_strategy"),
+    decided("saves_per_epoch", Kind::Number, decideSaves),
+    decided("save_steps", Kind::Number, decideSaves),
+    decided("save_strategy", Kind::Text, decideSaves, "epoch"),
+    decided("save_total_limit", Kind::Integer, decideKept, "4"),
+    only("save_first_step", "false", "remove it"),
+    nothing("save_only_model",
+            "checkpoints also hold what a run continues from"),
+    nothing("save_safetensors", "checkpoints are safetensors"),
+    option("output_dir", Kind::Text, "--out", "./model-out"),
+    option("logging_steps", Kind::Integer, "--log-every"),
+    only("early_stopping_patience", "0", kBest),
+    only("load_best_model_at_end", "false", kBest),
+    only("metric_for_best_model", "loss eval_loss", kMetrics),
+    only("greater_is_better", "false", kMetrics),
+    option("loss_watchdog_threshold", Kind::Number, "--stop-above"),
+    option("loss_watchdog_patience", Kind::Integer, "--stop-after"),
+    only("resume_from_checkpoint", "",
+         "`poplar train JOB --out RUN --resume` continues a run; remove it"),
+    only("auto_resume_from_checkpoints", "false",
+         "`poplar train JOB --out RUN --resume` continues a run; remove it"),
+    only("do_bench_eval", "false", kMetrics),
+    only("bench_*", "", kMetrics),
+    only("do_causal_lm_eval", "false", kMetrics),
+    nothing("eval_causal_lm_metrics", "is for do_causal_lm_eval"),
+    nothing("eval_table_size", kLogs),
+    nothing("eval_max_new_tokens", kLogs),
+    only("generate_samples", "false",
+         "`poplar sample RUN` continues a text; remove it"),
+    nothing("num_generation_samples", "is for generate_samples"),
+    nothing("generation_*", "is for generate_samples"),
+    only("lm_eval_*", "", kMetrics),
+    nothing("include_tkps", kLogs),
+    nothing("include_tokens_per_second", kLogs),
+    nothing("profiler_*", "`poplar train --trace FILE` writes a timeline"),
+    nothing("use_wandb", kLogs),
+    nothing("wandb_*", kLogs),
+    nothing("use_mlflow", kLogs),
+    nothing("mlflow_*", kLogs),
+    nothing("hf_mlflow_log_artifacts", kLogs),
+    nothing("use_comet", kLogs),
+    nothing("comet_*", kLogs),
+    nothing("use_trackio", kLogs),
+    nothing("trackio_*", kLogs),
+    nothing("use_swanlab", kLogs),
+    nothing("swanlab_*", kLogs),
+    nothing("use_otel_metrics", kLogs),
+    nothing("otel_*", kLogs),
+    nothing("use_tensorboard", kLogs),
+    nothing("hub_*", kLogs),
+    nothing("gradio_*", "is for `axolotl inference`"),
+    nothing("dynamic_checkpoint", "SIGUSR1 asks a run for a checkpoint"),
+
+    // How it is computed.
+    nothing("attn_implementation", kKernels),
+    nothing("*_attention", kKernels),
+    nothing("flash_*", kKernels),
+    nothing("flex_attn_*", kKernels),
+    nothing("large_head_attention", kKernels),
+    nothing("sdpa_varlen", kKernels),
+    nothing("fused_attn_kernel", kKernels),
+    nothing("gemma4_hybrid_attn_impl", kKernels),
+    nothing("experts_implementation", kKernels),
+    nothing("use_kernels", kKernels),
+    nothing("use_scattermoe", kKernels),
+    nothing("use_sonicmoe", kKernels),
+    nothing("use_dsv4_kernels", kKernels),
+    nothing("use_glm_dsa_kernels", kKernels),
+    nothing("liger_*", kKernels),
+    nothing("cut_cross_entropy", kKernels),
+    nothing("chunked_cross_entropy", kKernels),
+    nothing("chunked_cross_entropy_num_chunks", kKernels),
+    nothing("tiled_mlp", kKernels),
+    nothing("tiled_mlp_*", kKernels),
+    nothing("torch_compile", kKernels),
+    nothing("torch_compile_*", kKernels),
+    nothing("llama4_linearized_experts", kLoading),
+    nothing("gradient_checkpointing", kPlanned),
+    nothing("gradient_checkpointing_kwargs", kPlanned),
+    nothing("selective_checkpointing", kPlanned),
+    nothing("activation_offloading", kPlanned),
+    nothing("layer_offloading", kPlanned),
+    nothing("deepspeed", kPlanned),
+    nothing("deepcompile", kPlanned),
+    nothing("fsdp", kPlanned),
+    nothing("fsdp_*", kPlanned),
+    nothing("dp_shard_size", kPlanned),
+    nothing("dp_replicate_size", kPlanned),
+    nothing("expert_parallel_*", kPlanned),
+    nothing("ddp", kPlanned),
+    nothing("ddp_*", kPlanned),
+    only("context_parallel_size", "1", kParallel),
+    only("sequence_parallel_degree", "1", kParallel),
+    only("tensor_parallel_size", "1", kParallel),
+    nothing("heads_k_stride", "is for context_parallel_size"),
+    nothing("ring_attn_func", "is for context_parallel_size"),
+    nothing("device", "the cluster file says the devices"),
+    nothing("device_map", "the cluster file says the devices"),
+    nothing("world_size", "the cluster file says the devices"),
+    nothing("local_rank", "the cluster file says the devices"),
+    nothing("max_memory", "the cluster file says the memory of devices"),
+    nothing("gpu_memory_limit", "the cluster file says the memory of devices"),
+    nothing("low_cpu_mem_usage", kLoading),
+    nothing("experimental_skip_move_to_device", kLoading),
+    nothing("gc_steps", kLoading),
+    nothing("gc_collect_steps", kLoading),
+    nothing("torch_empty_cache_steps", kLoading),
+    nothing("use_ray", "`poplar train` starts the ranks of a job"),
+    nothing("ray_*", "`poplar train` starts the ranks of a job"),
+    nothing("resources_per_worker", "`poplar train` starts the ranks of a job"),
+    nothing("strict", "unknown keys are refused"),
+    nothing("debug", "is for messages of axolotl"),
+    nothing("is_*", "config.json of the model says what it is"),
+    nothing("axolotl_config_path", "axolotl writes it"),
+    nothing("preprocess_iterable", "axolotl writes it"),
+    nothing("total_num_tokens", "counted from the data"),
+    nothing("total_supervised_tokens", "counted from the data"),
+};
+
+static constexpr const char *kRows =
+    "rows are read as they are; write what is meant into the file";
+
+static constexpr Rule kDatasetRules[] = {
+    decided("path", Kind::Text, decidePath),
+    decided("data_files", Kind::Texts, decideDataFiles),
+    decided("type", Kind::Any, decideType, "none"),
+    only("ds_type", "json", "rows are read from JSON Lines; convert the file"),
+    only("split", "train",
+         "a file is read as a whole: write the rows that are meant into a file "
+         "of their own"),
+    nothing("name", "is for data sets of the Hub"),
+    nothing("revision", "is for data sets of the Hub"),
+    nothing("trust_remote_code", "no code of a data set is run"),
+    nothing("preprocess_shards", kLoading),
+    only("shards", "", kRows),
+    only("shards_idx", "", kRows),
+    only("conversation", "", "give chat_template"),
+    decided("chat_template", Kind::Text, decideDatasetTemplate),
+    decided("chat_template_jinja", Kind::Text, decideChatTemplateFile),
+    decided("field_messages", Kind::Text, decideMessages),
+    decided("message_field_role", Kind::Text, decideMessages),
+    decided("message_field_content", Kind::Text, decideMessages),
+    decided("message_property_mappings", Kind::Any, decideMapping),
+    decided("roles", Kind::Any, decideRoles),
+    decided("roles_to_train", Kind::Texts, decideTrainedRoles),
+    only("train_on_eos", "turn",
+         "the token that ends an answer counts, and no "
+         "other; remove it"),
+    only("train_on_eot", "turn",
+         "the token that ends an answer counts, and no "
+         "other; remove it"),
+    only("message_field_training", "train training weight",
+         "answers count or not by train, training or weight; rename the "
+         "member"),
+    only("message_field_training_detail", "",
+         "a message counts whole or not; remove it"),
+    only("field_tools", "tools",
+         "tools are read from tools; rename the "
+         "member"),
+    only("field_thinking", "reasoning_content thinking reasoning",
+         "reasoning is read from reasoning_content; rename the member"),
+    only("template_thinking_key", "reasoning_content thinking",
+         "templates get reasoning as reasoning_content and as thinking; remove "
+         "it"),
+    only("split_thinking", "false",
+         "reasoning is a member of its own; write it so into the rows"),
+    only("drop_system_message", "false",
+         "remove the system messages from the rows"),
+    only("field", "text", kRows),
+    only("field_*", "", kRows),
+    only("input_format", "", kRows),
+    only("input_transform", "", kRows),
+    only("logprobs_field", "", kLoss),
+    only("temperature", "", kLoss),
+    only("step_separator", "", kPreferences),
+    only("max_completion_length", "", kPreferences),
+    only("train_on_last_step_only", "false", kPreferences),
+};
+
+llvm::ArrayRef<Rule> poplar::getRecipeRules() { return kRecipeRules; }
+llvm::ArrayRef<Rule> poplar::getDatasetRules() { return kDatasetRules; }
+
+/// Whether a name with a * stands for the other name.
+static bool covers(llvm::StringRef pattern, llvm::StringRef name) {
+  auto [begin, end] = pattern.split('*');
+  return pattern.contains('*') && name.size() > begin.size() + end.size() &&
+         name.starts_with(begin) && name.ends_with(end);
+}
+
+const Rule *poplar::findRule(llvm::ArrayRef<Rule> rules, llvm::StringRef name) {
+  auto find = [&](auto matches) {
+    auto rule = llvm::find_if(rules, matches);
+    return rule == rules.end() ? nullptr : rule;
+  };
+  const Rule *exact = find([&](const Rule &it) { return it.name == name; });
+  return exact ? exact
+               : find([&](const Rule &it) { return covers(it.name, name); });
+}
+
+llvm::StringRef poplar::findSimilar(llvm::ArrayRef<Rule> rules,
+                                    llvm::StringRef name) {
+  // A third of the letters may differ.
+  unsigned least = unsigned(name.size()) / 3 + 1;
+  llvm::StringRef similar;
+  for (const Rule &rule : rules) {
+    unsigned distance = rule.name.edit_distance(
+        name, /*AllowReplacements=*/true, /*MaxEditDistance=*/least);
+    if (distance < least && !rule.name.contains('*')) {
+      least = distance;
+      similar = rule.name;
+    }
+  }
+  return similar;
+}

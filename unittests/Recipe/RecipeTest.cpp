@@ -1,0 +1,330 @@
+//===- RecipeTest.cpp - Recipes become commands, or are refused -----------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Poplar/Recipe/Recipe.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <gtest/gtest.h>
+
+using namespace poplar;
+
+namespace {
+
+/// Recipes beside a model and rows.
+class RecipeTest : public testing::Test {
+protected:
+  void SetUp() override {
+    char name[] = "/tmp/poplar-recipe-XXXXXX";
+    ASSERT_TRUE(mkdtemp(name));
+    directory = name;
+    std::filesystem::create_directory(directory + "/model");
+    write("model/config.json", "{}");
+    write("model/tokenizer_config.json",
+          R"({"bos_token": "<s>", "eos_token": {"content": "</s>"}})");
+    write("rows.jsonl", "{}\n");
+    write("test.jsonl", "{}\n");
+    setenv("HF_HUB_CACHE", (directory + "/cache").c_str(), 1);
+  }
+  void TearDown() override { std::filesystem::remove_all(directory); }
+
+  void write(const std::string &name, const std::string &text) const {
+    std::ofstream(directory + "/" + name) << text;
+  }
+
+  /// Keys that make a recipe complete, and others.
+  std::string complete(const std::string &keys) const {
+    return "base_model: " + directory + "/model\nlearning_rate: 2e-4\n" +
+           "micro_batch_size: 2\ngradient_accumulation_steps: 4\n" +
+           "datasets:\n  - path: " + directory +
+           "/rows.jsonl\n    type: chat_template\n" + keys;
+  }
+
+  std::optional<Recipe> read(const std::string &text, std::string &error) {
+    write("recipe.yaml", text);
+    return readRecipe(directory + "/recipe.yaml", error);
+  }
+
+  /// The words that a complete recipe becomes, with a space before and behind
+  /// each.
+  std::string translate(const std::string &keys) {
+    std::string error, words = " ";
+    std::optional<Recipe> recipe = read(complete(keys), error);
+    EXPECT_TRUE(recipe) << error;
+    if (!recipe)
+      return "";
+    EXPECT_TRUE(recipe->isAccepted()) << formatRecipeTable(*recipe);
+    for (const std::string &word : recipe->arguments)
+      words += word + " ";
+    return words;
+  }
+
+  /// The keys that are refused.
+  std::string listRefused(const std::string &text) {
+    std::string error, names;
+    std::optional<Recipe> recipe = read(text, error);
+    EXPECT_TRUE(recipe) << error;
+    if (recipe)
+      for (const RecipeKey &key : recipe->keys)
+        if (key.verdict == RecipeKey::Refused)
+          names += (names.empty() ? "" : " ") + key.name;
+    return names;
+  }
+
+  /// The error, without the directory.
+  std::string fail(const std::string &text) {
+    std::string error;
+    EXPECT_FALSE(read(text, error)) << text;
+    return error.substr(std::min(error.size(), directory.size() + 1));
+  }
+
+  std::string directory;
+};
+
+bool has(const std::string &words, const std::string &some) {
+  return words.find(" " + some + " ") != words.npos;
+}
+
+TEST_F(RecipeTest, StatesTheDefaultsOfAxolotl) {
+  std::string words = translate("");
+  EXPECT_EQ(words.substr(0, words.find(" --")), " " + directory + "/model");
+  for (const char *option : {"--full",
+                             "--lr 2e-4",
+                             "--device-batch 8",
+                             "--epochs 1",
+                             "--schedule cosine",
+                             "--min-lr 0",
+                             "--warmup-ratio 0.03",
+                             "--most-warmup 100",
+                             "--warmup-start zero",
+                             "--weight-decay 0",
+                             "--beta1 0.9",
+                             "--beta2 0.999",
+                             "--eps 1e-8",
+                             "--clip 1",
+                             "--seed 42",
+                             "--seq-len 512",
+                             "--no-packing",
+                             "--long-examples drop",
+                             "--val-fraction 0",
+                             "--keep 4",
+                             "--save-ratio 1",
+                             "--out ./model-out",
+                             "--data-format jsonl"})
+    EXPECT_TRUE(has(words, option)) << option << " in" << words;
+  EXPECT_TRUE(has(words, "--data " + directory + "/rows.jsonl"));
+}
+
+TEST_F(RecipeTest, AdaptersAreThoseOfPEFT) {
+  const std::string lora = "adapter: lora\nlora_r: 16\nlora_alpha: 32\n";
+  std::string words = translate(lora + "lora_dropout: 0.05\n"
+                                       "lora_target_modules: [q_proj, v_proj]\n"
+                                       "sample_packing: true\n");
+  for (const char *option :
+       {"--lora-rank 16", "--lora-alpha 32", "--lora-dropout 0.05",
+        "--lora-targets q_proj,v_proj", "--packing"})
+    EXPECT_TRUE(has(words, option)) << option << " in" << words;
+  EXPECT_FALSE(has(words, "--full"));
+  // A scale of 32 / sqrt(16) is 128 / 16.
+  EXPECT_TRUE(
+      has(translate(lora + "lora_target_linear: true\npeft_use_rslora: true\n"),
+          "--lora-alpha 128"));
+  const std::string qlora = "adapter: qlora\nload_in_4bit: true\nlora_r: 8\n"
+                            "lora_alpha: 16\nlora_target_linear: true\n";
+  EXPECT_TRUE(has(translate(qlora), "--frozen-format nf4_double"));
+  EXPECT_TRUE(has(translate(qlora + "bnb_config_kwargs:\n"
+                                    "  bnb_4bit_use_double_quant: false\n"),
+                  "--frozen-format nf4"));
+  EXPECT_TRUE(
+      has(translate(lora + "lora_target_linear: true\nload_in_8bit: true\n"),
+          "--frozen-format int8"));
+  EXPECT_EQ(fail(complete("adapter: qlora\nlora_r: 8\nlora_alpha: 16\n"
+                          "lora_target_linear: true\n")),
+            "recipe.yaml:8:1: adapter: qlora needs load_in_4bit: true");
+  EXPECT_EQ(fail(complete(lora)),
+            "recipe.yaml:8:1: adapter: lora_target_modules is missing, or "
+            "lora_target_linear: true for all linear layers");
+  EXPECT_EQ(listRefused(complete(lora + "lora_target_modules: "
+                                        "model.layers.[0-9]+.mlp\n")),
+            "lora_target_modules");
+}
+
+TEST_F(RecipeTest, TheCourseIsThatOfAxolotl) {
+  // Steps of a warm-up are rounded down, and 1 becomes 2.
+  EXPECT_TRUE(
+      has(translate("max_steps: 50\nwarmup_ratio: 0.15\n"), "--warmup 7"));
+  EXPECT_TRUE(
+      has(translate("max_steps: 10\nwarmup_ratio: 0.1\n"), "--warmup 2"));
+  EXPECT_TRUE(has(translate("max_steps: 10000\n"), "--warmup 100"));
+  std::string words = translate("max_steps: 50\nnum_epochs: 3\n");
+  EXPECT_TRUE(has(words, "--steps 50"));
+  EXPECT_FALSE(has(words, "--epochs 3"));
+  EXPECT_TRUE(has(translate("cosine_min_lr_ratio: 0.1\n"), "--min-lr 2e-05"));
+  EXPECT_TRUE(has(translate("lr_scheduler: constant_with_warmup\n"),
+                  "--schedule constant"));
+  words = translate("lr_scheduler: constant\nwarmup_steps: 10\n");
+  EXPECT_TRUE(has(words, "--warmup 0"));
+  EXPECT_FALSE(has(words, "--warmup-start zero"));
+  words = translate("lr_scheduler: polynomial\n"
+                    "lr_scheduler_kwargs: {power: 2}\n");
+  EXPECT_TRUE(has(words, "--power 2"));
+  EXPECT_FALSE(has(words, "--power 1"));
+  EXPECT_TRUE(has(words, "--min-lr 1e-7"));
+  EXPECT_TRUE(has(translate("lr_scheduler: warmup_stable_decay\n"
+                            "lr_scheduler_kwargs: {num_decay_steps: 5, "
+                            "min_lr_ratio: 0.5}\n"),
+                  "--decay-steps 5 --min-lr 1e-04"));
+  EXPECT_EQ(listRefused(complete("lr_scheduler: warmup_stable_decay\n")),
+            "lr_scheduler");
+  EXPECT_EQ(listRefused(complete("lr_scheduler: rex\n")), "lr_scheduler");
+}
+
+TEST_F(RecipeTest, ValidationAndCheckpointsAreByTheWholeRun) {
+  std::string words = translate("num_epochs: 2\nval_set_size: 0.05\n"
+                                "evals_per_epoch: 4\nsaves_per_epoch: 1\n");
+  for (const char *option :
+       {"--val-fraction 0.05", "--val-split random", "--eval-batches 0",
+        "--eval-ratio 0.125", "--save-ratio 0.5"})
+    EXPECT_TRUE(has(words, option)) << option << " in" << words;
+  words = translate("val_set_size: 0.05\nsave_strategy: 'no'\n");
+  EXPECT_TRUE(has(words, "--eval-every 0"));
+  EXPECT_TRUE(has(words, "--save-every 0 --save-minutes 0"));
+  words = translate("test_datasets:\n  - path: " + directory +
+                    "/test.jsonl\n    type: chat_template\neval_steps: 20\n");
+  EXPECT_TRUE(has(words, "--val-data " + directory + "/test.jsonl"));
+  EXPECT_TRUE(has(words, "--eval-every 20"));
+  EXPECT_FALSE(has(words, "--val-fraction 0"));
+}
+
+TEST_F(RecipeTest, EveryMemberOfADataSetIsAccountedFor) {
+  auto dataset = [&](const std::string &members) {
+    return "base_model: " + directory +
+           "/model\nlearning_rate: 1e-4\nmicro_batch_size: 1\n"
+           "gradient_accumulation_steps: 1\ndatasets:\n  - path: " +
+           directory + "/rows.jsonl\n" + members;
+  };
+  const std::string chat = "    type: chat_template\n";
+  EXPECT_EQ(listRefused(dataset("    type: alpaca\n    split: train\n")), "");
+  EXPECT_EQ(listRefused(dataset(chat + "    field_messages: conversations\n"
+                                       "    message_property_mappings:\n"
+                                       "      role: from\n"
+                                       "      content: value\n")),
+            "");
+  // Poplar reads these under other names.
+  EXPECT_EQ(listRefused(dataset(chat + "    field_messages: conversations\n")),
+            "datasets[0].field_messages");
+  EXPECT_EQ(listRefused(dataset(chat + "    message_property_mappings:\n"
+                                       "      role: speaker\n")),
+            "datasets[0].message_property_mappings");
+  EXPECT_EQ(listRefused(dataset(chat + "    roles_to_train: [assistant]\n"
+                                       "    train_on_eos: turn\n"
+                                       "    ds_type: json\n")),
+            "");
+  EXPECT_EQ(listRefused(dataset(chat + "    roles_to_train: [user]\n"
+                                       "    train_on_eos: all\n"
+                                       "    split: train[:1%]\n"
+                                       "    sahrds: 4\n")),
+            "datasets[0].roles_to_train datasets[0].train_on_eos "
+            "datasets[0].split datasets[0].sahrds");
+  EXPECT_EQ(listRefused(dataset("    type: {format: x}\n")),
+            "datasets[0].type");
+  EXPECT_EQ(listRefused(dataset("")), "datasets[0].type");
+  EXPECT_EQ(listRefused(dataset(chat + "    chat_template: chatml\n")), "");
+  EXPECT_EQ(listRefused(dataset(chat + "    chat_template: mistral_v1\n")),
+            "datasets[0].chat_template");
+  EXPECT_EQ(listRefused(dataset(chat + "    chat_template: chatml\n  - path: " +
+                                directory + "/test.jsonl\n" + chat)),
+            "datasets[0].chat_template");
+  EXPECT_EQ(fail(dataset(chat + "  - type: alpaca\n")),
+            "recipe.yaml:8:5: datasets[1] has no path");
+}
+
+TEST_F(RecipeTest, UnknownAndUnsupportedKeysAreRefusedWithARemedy) {
+  std::string error;
+  std::optional<Recipe> recipe =
+      read(complete("lora_rr: 8\nrl: dpo\nwandb_project: x\nzzz: 1\n"
+                    "flash_attention: true\nseed:\n"),
+           error);
+  ASSERT_TRUE(recipe) << error;
+  auto find = [&](const std::string &name) {
+    auto key = std::find_if(recipe->keys.begin(), recipe->keys.end(),
+                            [&](const auto &it) { return it.name == name; });
+    EXPECT_NE(key, recipe->keys.end()) << name;
+    return *key;
+  };
+  EXPECT_EQ(find("lora_rr").text, "unknown key; did you mean lora_r?");
+  EXPECT_EQ(find("lora_rr").line, 8);
+  EXPECT_EQ(find("zzz").text, "unknown key; remove it");
+  EXPECT_EQ(find("rl").verdict, RecipeKey::Refused);
+  EXPECT_EQ(find("wandb_project").verdict, RecipeKey::Ignored);
+  EXPECT_EQ(find("flash_attention").verdict, RecipeKey::Ignored);
+  EXPECT_FALSE(recipe->isAccepted());
+  // null is as if the key were not there: the default counts.
+  EXPECT_NE(std::find(recipe->arguments.begin(), recipe->arguments.end(), "42"),
+            recipe->arguments.end());
+}
+
+TEST_F(RecipeTest, ModelsAndRowsOfTheHubHaveToBeThere) {
+  std::string hub = complete("").replace(0, complete("").find('\n'),
+                                         "base_model: some/model");
+  EXPECT_EQ(listRefused(hub), "base_model");
+  std::string cache = directory + "/cache/models--some--model/";
+  std::filesystem::create_directories(cache + "snapshots/abc");
+  std::filesystem::create_directories(cache + "refs");
+  write("cache/models--some--model/refs/main", "abc");
+  write("cache/models--some--model/snapshots/abc/config.json", "{}");
+  std::string error;
+  std::optional<Recipe> recipe = read(hub, error);
+  ASSERT_TRUE(recipe) << error;
+  EXPECT_EQ(recipe->arguments.front(), cache + "snapshots/abc");
+  std::string rows = complete("");
+  rows.replace(rows.find(directory + "/rows"),
+               directory.size() + std::string("/rows.jsonl").size(),
+               "some/rows");
+  EXPECT_EQ(listRefused(rows), "datasets[0].path");
+}
+
+TEST_F(RecipeTest, SpecialTokensAreThoseOfTheTokenizer) {
+  EXPECT_EQ(listRefused(complete("special_tokens:\n  pad_token: x\n"
+                                 "  bos_token: <s>\n  eos_token: </s>\n")),
+            "");
+  EXPECT_EQ(listRefused(complete("special_tokens: {eos_token: <|im_end|>}\n")),
+            "special_tokens");
+}
+
+TEST_F(RecipeTest, WrongTypesAndContradictionsAreLocated) {
+  EXPECT_EQ(fail(complete("sequence_len: long\n")),
+            "recipe.yaml:8:15: sequence_len: expected an integer, found long");
+  EXPECT_EQ(fail(complete("num_epochs: [1]\n")),
+            "recipe.yaml:8:13: num_epochs: expected a number, found [1]");
+  EXPECT_EQ(fail(complete("sample_packing: maybe\n")),
+            "recipe.yaml:8:17: sample_packing: expected true or false, found "
+            "maybe");
+  EXPECT_EQ(fail(complete("seed: 010\n")),
+            "recipe.yaml:8:7: seed: expected an integer, found 010");
+  EXPECT_EQ(fail(complete("batch_size: 8\n")),
+            "recipe.yaml:8:1: batch_size and gradient_accumulation_steps "
+            "exclude each other, as in axolotl; remove one");
+  EXPECT_EQ(fail(complete("warmup_steps: 3\nwarmup_ratio: 0.1\n")),
+            "recipe.yaml:9:1: warmup_steps and warmup_ratio exclude each "
+            "other, as in axolotl; remove one");
+  EXPECT_EQ(fail("base_model: x\nlearning_rate: 1\n"),
+            "recipe.yaml:1:1: the recipe has no datasets");
+  EXPECT_EQ(fail("- a\n"), "recipe.yaml:1:1: a recipe is a map of keys and "
+                           "values, such as base_model: DIR");
+  EXPECT_EQ(fail(""), "recipe.yaml:1:1: a recipe is a map of keys and values, "
+                      "such as base_model: DIR");
+  // Underscores and truth values are read as PyYAML reads them.
+  std::string words = translate("sequence_len: 4_096\nsample_packing: Yes\n");
+  EXPECT_TRUE(has(words, "--seq-len 4096"));
+  EXPECT_TRUE(has(words, "--packing"));
+}
+
+} // namespace
