@@ -130,7 +130,8 @@ bool StageRunner::isKept(const WorkflowStage &stage) {
     return false;
   }
   return now == old.outputs && old.command == stage.command &&
-         old.version == version && hashFiles(stage.inputs) == old.inputs;
+         old.version == version && hashFiles(stage.inputs) == old.inputs &&
+         (!stage.isComplete || stage.isComplete());
 }
 
 StageEnd StageRunner::runAlways(const std::vector<std::string> &command,
@@ -164,6 +165,8 @@ StageEnd StageRunner::run(const WorkflowStage &stage) {
     taken =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
             .count();
+    if (stage.isComplete && !stage.isComplete())
+      return StageEnd::Stopped;
     record.outputs = hashFiles(stage.outputs);
     record.seconds = taken;
     records[stage.name] = std::move(record);

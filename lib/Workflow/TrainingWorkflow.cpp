@@ -56,6 +56,7 @@ private:
   StageEnd giveVerdict();
   StageEnd findAlone(const std::string &type, std::optional<double> &seconds);
   StageEnd build();
+  bool checkOneCPU();
   StageEnd train();
   void printNext() const;
 
@@ -363,13 +364,25 @@ StageEnd TrainingWorkflow::build() {
       {"build", words, {getPath("model.mlir")}, {job + "/host/train"}});
 }
 
-/// Whether a checkpoint is the last one of its run; a run that was told to stop
-/// ends well, too.
-static bool hasAllSteps(const std::string &file) {
+/// Whether the last checkpoint of a run is that of its last step; a run that
+/// was told to stop ends well, too.
+static bool hasAllSteps(const std::string &run) {
+  std::string file = run + "/latest/state.json";
   std::unique_ptr<json::Document> state = json::Document::open(file, file);
   std::string steps = state->getRoot()["options"]["steps"].getString("");
   return std::to_string(state->getRoot()["step"].getInteger()) == steps &&
          !state->hasError();
+}
+
+/// Options that would do nothing for one CPU.
+bool TrainingWorkflow::checkOneCPU() {
+  llvm::StringRef batch = getPlanWords()[1];
+  if (!request.planWords.empty())
+    error = request.planWords.front() +
+            " is for a plan of several devices, and this is one CPU";
+  else if (batch.ends_with("tok"))
+    error = "--global-batch: one CPU takes a number of samples, not tokens";
+  return error.empty();
 }
 
 StageEnd TrainingWorkflow::train() {
@@ -390,24 +403,26 @@ StageEnd TrainingWorkflow::train() {
                            seconds);
   }
   llvm::outs() << llvm::formatv("ready     after {0:f1} s: {1}\n", sum, times);
-  std::string state = request.output + "/latest/state.json";
-  StageEnd end = runner.run({"train", words, request.data, {state}});
-  if (end != StageEnd::Done)
-    return end;
-  if (!hasAllSteps(state))
-    return StageEnd::Stopped;
-  printNext();
+  // A run that may end early has ended where it says so.
+  StageEnd end =
+      runner.run({"train", words, request.data, {}, [&] {
+                    return request.mayEndEarly || hasAllSteps(request.output);
+                  }});
+  if (end == StageEnd::Done)
+    printNext();
   return end;
 }
 
 void TrainingWorkflow::printNext() const {
+  bool hasBest = fs::exists(request.output + "/best");
   std::string run = formatWord(request.output);
+  std::string chosen = hasBest ? formatWord(request.output + "/best") : run;
   bool hasAdapters = fs::exists(request.output + "/latest/adapter_config.json");
-  llvm::outs() << "next: poplar sample " << run
+  llvm::outs() << "next: poplar sample " << chosen
                << (request.startsFromWeights ? " --chat" : " --prompt")
                << " TEXT\n";
   if (hasAdapters)
-    llvm::outs() << "or, for a model without adapters: poplar merge " << run
+    llvm::outs() << "or, for a model without adapters: poplar merge " << chosen
                  << " -o merged\n";
   llvm::outs() << "or, for a page about the run: poplar report " << run
                << " -o report.html\n";
@@ -416,17 +431,18 @@ void TrainingWorkflow::printNext() const {
 StageEnd TrainingWorkflow::run() {
   if (!prepare())
     return StageEnd::Failed;
+  if (StageEnd end = describeCluster(); end != StageEnd::Done)
+    return end;
+  if (isOneCPU() && !checkOneCPU())
+    return StageEnd::Failed;
   using Step = StageEnd (TrainingWorkflow::*)();
-  std::vector<Step> first = {&TrainingWorkflow::describeCluster,
-                             &TrainingWorkflow::importModel};
-  for (Step step : first)
-    if (StageEnd end = (this->*step)(); end != StageEnd::Done)
-      return end;
-  std::vector<Step> rest;
+  std::vector<Step> steps = {&TrainingWorkflow::importModel};
   if (!isOneCPU())
-    rest = {&TrainingWorkflow::profileTypes, &TrainingWorkflow::plan};
-  rest.insert(rest.end(), {&TrainingWorkflow::build, &TrainingWorkflow::train});
-  for (Step step : rest)
+    steps.insert(steps.end(),
+                 {&TrainingWorkflow::profileTypes, &TrainingWorkflow::plan});
+  steps.insert(steps.end(),
+               {&TrainingWorkflow::build, &TrainingWorkflow::train});
+  for (Step step : steps)
     if (StageEnd end = (this->*step)(); end != StageEnd::Done)
       return end;
   return StageEnd::Done;

@@ -314,8 +314,6 @@ static void check(const Options &O) {
     return;
   Require(O.Steps >= 0 || O.Epochs >= 0, "train needs --steps N or --epochs X");
   Require(!O.Out.empty(), "train needs --out RUN");
-  Require(!O.Resume || O.InitAdapter.empty(),
-          "give --resume or --init-adapter, not both");
 }
 
 static constexpr std::pair<const char *, Options::Command> Commands[] = {

@@ -49,7 +49,7 @@ private:
   const bool isFineTuning;
   bool trainsAll = false, packs = true, checks = false;
   std::vector<std::string> data;
-  BorrowedOptions import, plan, training;
+  BorrowedOptions import, plan, recompute, training;
   /// Commands whose options these are. They never run.
   CLI::App lenders;
   int unused = 0;
@@ -163,8 +163,9 @@ TrainingArguments::TrainingArguments(CLI::App *command, bool isFineTuning)
       ->excludes(batch)
       ->group(planning);
   plan.addOf(command, *lenders.get_subcommand("plan"),
-             {"recompute", "zero", "policy", "leave-out", "allow-lossy"},
-             planning);
+             {"zero", "policy", "leave-out", "allow-lossy"}, planning);
+  recompute.addOf(command, *lenders.get_subcommand("plan"), {"recompute"},
+                  planning);
   training.addOfTraining(command,
                          {"data", "out", "init", "resume", "config", "batch",
                           "global-batch", "threads", "peak-gflops"});
@@ -248,6 +249,12 @@ std::string TrainingArguments::completeTraining() {
   if (isFineTuning && !training.isGiven("val-data") &&
       !training.isGiven("val-fraction") && !training.isGiven("data-ids"))
     words.insert(words.end(), {"--val-fraction", "0.05"});
+  if (isFineTuning && !training.isGiven("keep-best") &&
+      (training.getValues("val-fraction") != std::vector<std::string>{"0"} ||
+       training.isGiven("val-data")))
+    words.push_back("--keep-best");
+  request.mayEndEarly =
+      training.isGiven("patience") || training.isGiven("stop-above");
   request.trainWords = words;
   words.insert(words.end(), {"--out", request.output});
   return checkTrainingWords(words);
@@ -271,11 +278,15 @@ std::string TrainingArguments::complete() {
   if (std::string error = completeTraining(); !error.empty())
     return error;
   std::vector<std::string> words = plan.getWords();
+  for (std::string &word : recompute.getWords())
+    words.push_back(std::move(word));
   words.insert(words.end(), {"model.mlir", "--cluster", "cluster.json",
                              "--global-batch", "1"});
   if (std::string error = check(lenders, "plan", words); !error.empty())
     return error;
   request.planWords = plan.getWords();
+  if (recompute.isGiven("recompute"))
+    request.recompute = recompute.getValues("recompute").back();
   return "";
 }
 

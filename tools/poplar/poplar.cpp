@@ -45,9 +45,11 @@ int main(int argc, char **argv) {
       "Examples:\n  poplar import examples/models/tiny-llama.json -o "
       "model.mlir\n  poplar build model.mlir -o program\n  poplar train "
       "program --data examples/data/corpus.txt --steps 20 --out run\n  "
-      "poplar sample run --prompt \"KING HENRY:\"\n\npoplar COMMAND "
-      "--help lists the options of a command. For several devices, poplar "
-      "cluster detect\nand poplar plan come before poplar build.");
+      "poplar sample run --prompt \"KING HENRY:\"\n\npoplar finetune takes "
+      "all steps for a model of your own: poplar finetune HF_DIR --data\n"
+      "chat.jsonl --out run. poplar COMMAND --help lists the options of a "
+      "command. For several\ndevices, poplar cluster detect and poplar plan "
+      "come before poplar build.");
   // Commands take these over.
   app.formatter(std::make_shared<HelpFormatter>());
   app.option_defaults()->always_capture_default();

@@ -27,6 +27,7 @@
 #define POPLAR_WORKFLOW_STAGERUNNER_H
 
 #include "llvm/ADT/StringRef.h"
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -41,6 +42,9 @@ struct WorkflowStage {
   std::vector<std::string> inputs;
   /// Files that it writes.
   std::vector<std::string> outputs;
+  /// Whether it has done all of its work, for a command that may also end well
+  /// with a part of it; it runs again until then.
+  std::function<bool()> isComplete = nullptr;
 };
 
 /// How a stage ended.
@@ -49,7 +53,7 @@ enum class StageEnd {
   Done,
   /// It has said why it failed, or `StageRunner::error` does.
   Failed,
-  /// A signal ended it, or made it end.
+  /// A signal ended it, or it ended with a part of its work.
   Stopped
 };
 

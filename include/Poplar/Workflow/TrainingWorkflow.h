@@ -59,6 +59,8 @@ struct TrainingRequest {
   int profileSeconds = 0;
   /// Options of the stages.
   std::vector<std::string> importWords, planWords, trainWords;
+  /// Whether training may end before its last step, for want of progress.
+  bool mayEndEarly = false;
   /// What the policy of recomputation is to be; empty for the plan's choice.
   std::string recompute;
 };
