@@ -283,6 +283,11 @@ static constexpr Interval kSaves = {"saves_per_epoch", "save_steps",
                                     "save_strategy",   "--save-every",
                                     "--save-ratio",    "--save-minutes"};
 
+/// Whether some rows are held out.
+static bool isValidated(const Translator &t) {
+  return t.top().getNumber("val_set_size") > 0 || t.top().find("test_datasets");
+}
+
 /// Decides one of the three keys of an interval.
 static void decideInterval(Translator &t, const RecipeEntry &entry,
                            const Interval &names) {
@@ -303,6 +308,9 @@ static void decideInterval(Translator &t, const RecipeEntry &entry,
     honourEpochs(perEpoch);
   } else if (steps > 0) {
     t.honour(entry, steps < 1 ? names.ratio : names.every, entry.text);
+  } else if (entry.text == "best" && *names.minutes && isValidated(t)) {
+    t.honour(entry,
+             {{"--keep-best", ""}, {names.every, "0"}, {names.minutes, "0"}});
   } else if (entry.text == "no") {
     Options options = {{names.every, "0"}};
     if (*names.minutes)
@@ -320,7 +328,7 @@ static void decideInterval(Translator &t, const RecipeEntry &entry,
 }
 
 void poplar::decideEvaluations(Translator &t, const RecipeEntry &entry) {
-  if (t.top().getNumber("val_set_size") > 0 || t.top().find("test_datasets"))
+  if (isValidated(t))
     decideInterval(t, entry, kEvaluations);
   else if (entry.node)
     t.ignore(entry, "no samples are held out");
@@ -328,6 +336,19 @@ void poplar::decideEvaluations(Translator &t, const RecipeEntry &entry) {
 
 void poplar::decideSaves(Translator &t, const RecipeEntry &entry) {
   decideInterval(t, entry, kSaves);
+}
+
+void poplar::decideBest(Translator &t, const RecipeEntry &entry) {
+  bool isPatience = entry.rule->name == "early_stopping_patience";
+  if (entry.text == "0" || entry.text == "false")
+    t.ignore(entry, "the last checkpoints are kept");
+  else if (!isValidated(t))
+    t.fail(entry, "needs val_set_size or test_datasets");
+  else if (isPatience)
+    // axolotl then also loads the best checkpoint at the end.
+    t.honour(entry, {{"--patience", entry.text}, {"--keep-best", ""}});
+  else
+    t.honour(entry, "--keep-best");
 }
 
 /// Checkpoints that axolotl keeps by default.

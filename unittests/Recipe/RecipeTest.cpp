@@ -196,6 +196,15 @@ TEST_F(RecipeTest, ValidationAndCheckpointsAreByTheWholeRun) {
   words = translate("val_set_size: 0.05\nsave_strategy: 'no'\n");
   EXPECT_TRUE(has(words, "--eval-every 0"));
   EXPECT_TRUE(has(words, "--save-every 0 --save-minutes 0"));
+  words = translate("val_set_size: 0.05\neval_steps: 10\nsave_steps: 10\n"
+                    "early_stopping_patience: 3\n");
+  EXPECT_TRUE(has(words, "--patience 3 --keep-best"));
+  EXPECT_TRUE(has(translate("val_set_size: 0.05\nsave_strategy: best\n"
+                            "eval_steps: 10\n"),
+                  "--keep-best --save-every 0 --save-minutes 0"));
+  EXPECT_EQ(fail(complete("load_best_model_at_end: true\n")),
+            "recipe.yaml:8:1: load_best_model_at_end: needs val_set_size or "
+            "test_datasets");
   words = translate("test_datasets:\n  - path: " + directory +
                     "/test.jsonl\n    type: chat_template\neval_steps: 20\n");
   EXPECT_TRUE(has(words, "--val-data " + directory + "/test.jsonl"));
