@@ -9,11 +9,13 @@
 #include "Keys.h"
 #include "llvm/ADT/STLExtras.h"
 #include <algorithm>
-#include <cmath>
 
 using namespace poplar;
 
 using Options = std::vector<std::pair<std::string, std::string>>;
+
+/// Samples and steps of a batch, at most.
+static constexpr int64_t kMostSamples = 1 << 20;
 
 void poplar::decideBatch(Translator &t, const RecipeEntry &entry) {
   int64_t micro = t.top().getInteger("micro_batch_size"),
@@ -27,12 +29,12 @@ void poplar::decideBatch(Translator &t, const RecipeEntry &entry) {
     t.fail(entry, "batch_size is no multiple of micro_batch_size");
     return;
   }
-  int64_t samples = steps == 0 ? batch : micro == 0 ? batch : micro * steps;
-  if (samples <= 0 || samples > 1 << 20) {
-    t.fail(entry, "micro_batch_size and gradient_accumulation_steps are counts "
-                  "from 1 on");
+  if (micro > kMostSamples || steps > kMostSamples || batch > kMostSamples ||
+      micro < 0 || steps < 0 || batch < 0) {
+    t.fail(entry, "expected a count of samples or steps, found " + entry.text);
     return;
   }
+  int64_t samples = steps == 0 || micro == 0 ? batch : micro * steps;
   t.honour(entry, "--device-batch", std::to_string(samples));
 }
 
@@ -98,6 +100,17 @@ static const yaml::Content *findArgument(const Translator &t,
   return arguments ? arguments->node->find(name) : nullptr;
 }
 
+/// The steps of a part of the run, rounded down as axolotl does. Fails if it is
+/// more than the run.
+static int64_t takePart(Translator &t, const RecipeEntry &entry,
+                        int64_t steps) {
+  double part = t.top().getNumber(entry.rule->name);
+  if (part >= 0 && part <= 1)
+    return static_cast<int64_t>(part * double(steps));
+  t.fail(entry, "expected a part of the run, from 0 to 1, found " + entry.text);
+  return 0;
+}
+
 /// Whether lr_scheduler_kwargs says the option.
 static bool setsOption(const Translator &t, llvm::StringRef scheduler,
                        llvm::StringRef option) {
@@ -146,10 +159,8 @@ void poplar::decideSchedule(Translator &t, const RecipeEntry &entry) {
 }
 
 void poplar::decideScheduleArguments(Translator &t, const RecipeEntry &entry) {
-  if (entry.node->kind != yaml::Content::Map) {
-    t.fail(entry, "expected a map, found " + entry.node->describe());
+  if (!t.isMap(entry))
     return;
-  }
   llvm::StringRef scheduler = t.top().getText("lr_scheduler");
   Options options;
   for (const yaml::Member &member : entry.node->members) {
@@ -192,13 +203,12 @@ void poplar::decideCosineRatio(Translator &t, const RecipeEntry &entry) {
   else if (part == 0)
     t.ignore(entry, "the learning rate falls until the end");
   else if (steps > 0)
-    t.honour(entry, "--decay-steps",
-             std::to_string(static_cast<int64_t>(part * double(steps))));
+    t.honour(entry, "--decay-steps", std::to_string(takePart(t, entry, steps)));
   else
     t.refuse(entry, "needs max_steps, of which it is a part");
 }
 
-/// Steps from which axolotl begins its default warm-up.
+/// Steps of the default warm-up of axolotl, at most.
 static constexpr int64_t kMostImpliedWarmup = 100;
 
 void poplar::decideWarmup(Translator &t, const RecipeEntry &entry) {
@@ -226,15 +236,14 @@ void poplar::decideWarmup(Translator &t, const RecipeEntry &entry) {
     t.honour(entry, options);
     return;
   }
-  double warmup =
-      isRatio ? std::trunc(t.top().getNumber("warmup_ratio") * double(steps))
-              : double(t.top().getInteger("warmup_steps"));
+  int64_t warmup =
+      isRatio ? takePart(t, entry, steps) : t.top().getInteger("warmup_steps");
   if (isImplied)
-    warmup = std::min(warmup, double(kMostImpliedWarmup));
+    warmup = std::min(warmup, kMostImpliedWarmup);
   // axolotl makes 2 steps of 1.
   if (warmup == 1)
     warmup = 2;
-  options.emplace_back("--warmup", formatNumber(warmup));
+  options.emplace_back("--warmup", std::to_string(warmup));
   t.honour(entry, options);
 }
 
