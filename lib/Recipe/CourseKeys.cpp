@@ -9,11 +9,13 @@
 #include "Keys.h"
 #include "llvm/ADT/STLExtras.h"
 #include <algorithm>
-#include <cmath>
 
 using namespace poplar;
 
 using Options = std::vector<std::pair<std::string, std::string>>;
+
+/// Samples and steps of a batch, at most.
+static constexpr int64_t kMostSamples = 1 << 20;
 
 void poplar::decideBatch(Translator &t, const RecipeEntry &entry) {
   int64_t micro = t.top().getInteger("micro_batch_size"),
@@ -27,12 +29,12 @@ void poplar::decideBatch(Translator &t, const RecipeEntry &entry) {
     t.fail(entry, "batch_size is no multiple of micro_batch_size");
     return;
   }
-  int64_t samples = steps == 0 ? batch : micro == 0 ? batch : micro * steps;
-  if (samples <= 0 || samples > 1 << 20) {
-    t.fail(entry, "micro_batch_size and gradient_accumulation_steps are counts "
-                  "from 1 on");
+  if (micro > kMostSamples || steps > kMostSamples || batch > kMostSamples ||
+      micro < 0 || steps < 0 || batch < 0) {
+    t.fail(entry, "expected a count of samples or steps, found " + entry.text);
     return;
   }
+  int64_t samples = steps == 0 || micro == 0 ? batch : micro * steps;
   t.honour(entry, "--device-batch", std::to_string(samples));
 }
 
@@ -98,6 +100,17 @@ static const yaml::Content *findArgument(const Translator &t,
   return arguments ? arguments->node->find(name) : nullptr;
 }
 
+/// The steps of a part of the run, rounded down as axolotl does. Fails if it is
+/// more than the run.
+static int64_t takePart(Translator &t, const RecipeEntry &entry,
+                        int64_t steps) {
+  double part = t.top().getNumber(entry.rule->name);
+  if (part >= 0 && part <= 1)
+    return static_cast<int64_t>(part * double(steps));
+  t.fail(entry, "expected a part of the run, from 0 to 1, found " + entry.text);
+  return 0;
+}
+
 /// Whether lr_scheduler_kwargs says the option.
 static bool setsOption(const Translator &t, llvm::StringRef scheduler,
                        llvm::StringRef option) {
@@ -146,10 +159,8 @@ void poplar::decideSchedule(Translator &t, const RecipeEntry &entry) {
 }
 
 void poplar::decideScheduleArguments(Translator &t, const RecipeEntry &entry) {
-  if (entry.node->kind != yaml::Content::Map) {
-    t.fail(entry, "expected a map, found " + entry.node->describe());
+  if (!t.isMap(entry))
     return;
-  }
   llvm::StringRef scheduler = t.top().getText("lr_scheduler");
   Options options;
   for (const yaml::Member &member : entry.node->members) {
@@ -192,13 +203,12 @@ void poplar::decideCosineRatio(Translator &t, const RecipeEntry &entry) {
   else if (part == 0)
     t.ignore(entry, "the learning rate falls until the end");
   else if (steps > 0)
-    t.honour(entry, "--decay-steps",
-             std::to_string(static_cast<int64_t>(part * double(steps))));
+    t.honour(entry, "--decay-steps", std::to_string(takePart(t, entry, steps)));
   else
     t.refuse(entry, "needs max_steps, of which it is a part");
 }
 
-/// Steps from which axolotl begins its default warm-up.
+/// Steps of the default warm-up of axolotl, at most.
 static constexpr int64_t kMostImpliedWarmup = 100;
 
 void poplar::decideWarmup(Translator &t, const RecipeEntry &entry) {
@@ -226,15 +236,14 @@ void poplar::decideWarmup(Translator &t, const RecipeEntry &entry) {
     t.honour(entry, options);
     return;
   }
-  double warmup =
-      isRatio ? std::trunc(t.top().getNumber("warmup_ratio") * double(steps))
-              : double(t.top().getInteger("warmup_steps"));
+  int64_t warmup =
+      isRatio ? takePart(t, entry, steps) : t.top().getInteger("warmup_steps");
   if (isImplied)
-    warmup = std::min(warmup, double(kMostImpliedWarmup));
+    warmup = std::min(warmup, kMostImpliedWarmup);
   // axolotl makes 2 steps of 1.
   if (warmup == 1)
     warmup = 2;
-  options.emplace_back("--warmup", formatNumber(warmup));
+  options.emplace_back("--warmup", std::to_string(warmup));
   t.honour(entry, options);
 }
 
@@ -283,6 +292,11 @@ static constexpr Interval kSaves = {"saves_per_epoch", "save_steps",
                                     "save_strategy",   "--save-every",
                                     "--save-ratio",    "--save-minutes"};
 
+/// Whether some rows are held out.
+static bool isValidated(const Translator &t) {
+  return t.top().getNumber("val_set_size") > 0 || t.top().find("test_datasets");
+}
+
 /// Decides one of the three keys of an interval.
 static void decideInterval(Translator &t, const RecipeEntry &entry,
                            const Interval &names) {
@@ -303,6 +317,9 @@ static void decideInterval(Translator &t, const RecipeEntry &entry,
     honourEpochs(perEpoch);
   } else if (steps > 0) {
     t.honour(entry, steps < 1 ? names.ratio : names.every, entry.text);
+  } else if (entry.text == "best" && *names.minutes && isValidated(t)) {
+    t.honour(entry,
+             {{"--keep-best", ""}, {names.every, "0"}, {names.minutes, "0"}});
   } else if (entry.text == "no") {
     Options options = {{names.every, "0"}};
     if (*names.minutes)
@@ -320,7 +337,7 @@ static void decideInterval(Translator &t, const RecipeEntry &entry,
 }
 
 void poplar::decideEvaluations(Translator &t, const RecipeEntry &entry) {
-  if (t.top().getNumber("val_set_size") > 0 || t.top().find("test_datasets"))
+  if (isValidated(t))
     decideInterval(t, entry, kEvaluations);
   else if (entry.node)
     t.ignore(entry, "no samples are held out");
@@ -328,6 +345,19 @@ void poplar::decideEvaluations(Translator &t, const RecipeEntry &entry) {
 
 void poplar::decideSaves(Translator &t, const RecipeEntry &entry) {
   decideInterval(t, entry, kSaves);
+}
+
+void poplar::decideBest(Translator &t, const RecipeEntry &entry) {
+  bool isPatience = entry.rule->name == "early_stopping_patience";
+  if (entry.text == "0" || entry.text == "false")
+    t.ignore(entry, "the last checkpoints are kept");
+  else if (!isValidated(t))
+    t.fail(entry, "needs val_set_size or test_datasets");
+  else if (isPatience)
+    // axolotl then also loads the best checkpoint at the end.
+    t.honour(entry, {{"--patience", entry.text}, {"--keep-best", ""}});
+  else
+    t.honour(entry, "--keep-best");
 }
 
 /// Checkpoints that axolotl keeps by default.

@@ -127,9 +127,8 @@ void poplar::decideChatTemplate(Translator &t, const RecipeEntry &entry) {
 }
 
 void poplar::decideChatTemplateFile(Translator &t, const RecipeEntry &entry) {
-  const Section &section = entry.rule == t.top().find(entry.rule->name)->rule
-                               ? t.top()
-                               : t.dataset();
+  const Section &section =
+      &entry == t.top().find("chat_template_jinja") ? t.top() : t.dataset();
   llvm::StringRef name = section.getText("chat_template");
   if (listChats(t).empty())
     t.ignore(entry, "no data set is of type chat_template");
@@ -265,10 +264,8 @@ void poplar::decideMessages(Translator &t, const RecipeEntry &entry) {
 }
 
 void poplar::decideMapping(Translator &t, const RecipeEntry &entry) {
-  if (entry.node->kind != yaml::Content::Map) {
-    t.fail(entry, "expected a map, found " + entry.node->describe());
+  if (!t.isMap(entry))
     return;
-  }
   for (const yaml::Member &member : entry.node->members)
     if (member.key != "role" && member.key != "content" &&
         member.value.text != member.key) {
@@ -286,7 +283,14 @@ static constexpr std::pair<const char *, const char *> kRoles[] = {
     {"system", "system"}, {"tool", "tool"}, {"assistant", "assistant"}};
 
 void poplar::decideRoles(Translator &t, const RecipeEntry &entry) {
-  for (const yaml::Member &member : entry.node->members)
+  if (!t.isMap(entry))
+    return;
+  for (const yaml::Member &member : entry.node->members) {
+    if (member.value.kind != yaml::Content::List) {
+      t.fail(member.value.place, member.key + ": expected a list, found " +
+                                     member.value.describe());
+      return;
+    }
     for (const yaml::Content &source : member.value.elements)
       if (llvm::none_of(kRoles, [&](const auto &role) {
             return member.key == role.first && source.text == role.second;
@@ -295,6 +299,7 @@ void poplar::decideRoles(Translator &t, const RecipeEntry &entry) {
                             "; rename the role in the rows");
         return;
       }
+  }
   t.accept(entry, "roles are read so");
 }
 

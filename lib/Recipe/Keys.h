@@ -53,6 +53,7 @@ void decideWarmup(Translator &t, const RecipeEntry &entry);
 void decideOptimizer(Translator &t, const RecipeEntry &entry);
 void decideEvaluations(Translator &t, const RecipeEntry &entry);
 void decideSaves(Translator &t, const RecipeEntry &entry);
+void decideBest(Translator &t, const RecipeEntry &entry);
 void decideKept(Translator &t, const RecipeEntry &entry);
 
 // DatasetKeys.cpp: what is trained on.

@@ -111,10 +111,8 @@ void poplar::decideSameModel(Translator &t, const RecipeEntry &entry) {
 }
 
 void poplar::decideSpecialTokens(Translator &t, const RecipeEntry &entry) {
-  if (entry.node->kind != yaml::Content::Map) {
-    t.fail(entry, "expected a map, found " + entry.node->describe());
+  if (!t.isMap(entry))
     return;
-  }
   std::string directory = t.getModelDirectory();
   for (const yaml::Member &member : entry.node->members) {
     // Padding never counts, and is not looked at.
@@ -282,6 +280,8 @@ void poplar::decideEightBits(Translator &t, const RecipeEntry &entry) {
 }
 
 void poplar::decideQuantization(Translator &t, const RecipeEntry &entry) {
+  if (!t.isMap(entry))
+    return;
   for (const yaml::Member &member : entry.node->members) {
     llvm::StringRef text = member.value.text;
     bool isFlag =

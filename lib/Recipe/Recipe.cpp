@@ -20,15 +20,24 @@ bool Recipe::isAccepted() const {
   });
 }
 
-std::optional<Recipe> poplar::readRecipe(const std::string &path,
-                                         std::string &error) {
-  std::optional<yaml::Content> root = yaml::readFile(path, error);
-  if (!root)
-    return std::nullopt;
+static std::optional<Recipe> translate(const std::optional<yaml::Content> &root,
+                                       const std::string &name,
+                                       std::string &error) {
   Recipe recipe;
-  if (!Translator(path, error).translate(*root, recipe))
+  if (!root || !Translator(name, error).translate(*root, recipe))
     return std::nullopt;
   return recipe;
+}
+
+std::optional<Recipe> poplar::readRecipe(const std::string &path,
+                                         std::string &error) {
+  return translate(yaml::readFile(path, error), path, error);
+}
+
+std::optional<Recipe> poplar::parseRecipe(const std::string &text,
+                                          const std::string &name,
+                                          std::string &error) {
+  return translate(yaml::parse(text, name, error), name, error);
 }
 
 std::string poplar::formatRecipeTable(const Recipe &recipe) {

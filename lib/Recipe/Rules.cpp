@@ -51,8 +51,6 @@ static constexpr const char *kMetrics =
     "the loss on held-out rows is the only metric; remove it";
 static constexpr const char *kFile =
     "prepare the rows as a file of JSON Lines, and remove it";
-static constexpr const char *kBest =
-    "the last checkpoints are kept; remove it, and choose by metrics.csv";
 
 static constexpr Rule kRecipeRules[] = {
     // The model.
@@ -307,8 +305,8 @@ static constexpr Rule kRecipeRules[] = {
     nothing("save_safetensors", "checkpoints are safetensors"),
     option("output_dir", Kind::Text, "--out", "./model-out"),
     option("logging_steps", Kind::Integer, "--log-every"),
-    only("early_stopping_patience", "0", kBest),
-    only("load_best_model_at_end", "false", kBest),
+    decided("early_stopping_patience", Kind::Integer, decideBest),
+    decided("load_best_model_at_end", Kind::Flag, decideBest),
     only("metric_for_best_model", "loss eval_loss", kMetrics),
     only("greater_is_better", "false", kMetrics),
     option("loss_watchdog_threshold", Kind::Number, "--stop-above"),

@@ -305,6 +305,14 @@ void Translator::fail(const RecipeEntry &entry, const std::string &message) {
   fail(entry.place, entry.name + ": " + message);
 }
 
+bool Translator::isMap(const RecipeEntry &entry) {
+  if (entry.node->kind == yaml::Content::Map)
+    return true;
+  fail(entry.node->place,
+       entry.name + ": expected a map, found " + entry.node->describe());
+  return false;
+}
+
 void Translator::fail(yaml::Position place, const std::string &message) {
   if (error.empty())
     error = yaml::formatError(path, place, message);

@@ -75,6 +75,8 @@ public:
   /// Ends the translation with an error at the entry.
   void fail(const RecipeEntry &entry, const std::string &message);
   void fail(yaml::Position place, const std::string &message);
+  /// Fails if the value is no map.
+  bool isMap(const RecipeEntry &entry);
   bool hasFailed() const { return !error.empty(); }
 
   /// Reads the members of each data set of a list by their own rules.

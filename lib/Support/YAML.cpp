@@ -193,10 +193,12 @@ std::optional<Content> poplar::yaml::readFile(const std::string &path,
     error = path + ": " + std::strerror(errno);
     return std::nullopt;
   }
-  std::string text(kLargestFile + 1, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<size_t>(file.gcount()));
-  if (file.bad() || (text.empty() && !file.eof())) {
+  std::string text;
+  char part[4096];
+  while (text.size() <= kLargestFile &&
+         (file.read(part, sizeof(part)) || file.gcount() > 0))
+    text.append(part, static_cast<size_t>(file.gcount()));
+  if (file.bad()) {
     error = path + ": cannot be read";
     return std::nullopt;
   }

@@ -48,11 +48,12 @@ struct TrainingState {
 
 /// Writes RUN/checkpoint-<step>/ (model.safetensors, config.json,
 /// optimizer.safetensors, state.json), complete or not at all, points
-/// RUN/latest at it, and removes all but the last `Keep` (0: none is removed).
+/// RUN/latest at it, and RUN/best if it `IsBest`, and removes all but the last
+/// `Keep` (0: none is removed) and the best.
 /// Frozen parameters are not written. Of a program with adapters, the directory
 /// is one of PEFT: see Adapter.h.
 void saveCheckpoint(const Executor &Exec, const TrainingState &State,
-                    const std::string &Run, int64_t Keep);
+                    const std::string &Run, int64_t Keep, bool IsBest = false);
 
 /// Fills the masters and working copies from a checkpoint of this project or
 /// of Hugging Face, a directory or a safetensors file; a run stands for its

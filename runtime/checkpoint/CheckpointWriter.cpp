@@ -111,7 +111,8 @@ static void removeCheckpoint(const std::string &Run, const std::string &Name) {
 
 void poplar::runtime::saveCheckpoint(const Executor &Exec,
                                      const TrainingState &State,
-                                     const std::string &Run, int64_t Keep) {
+                                     const std::string &Run, int64_t Keep,
+                                     bool IsBest) {
   std::string Name = CheckpointPrefix + std::to_string(State.Step);
   std::string Final = Run + "/" + Name, Temporary = Run + "/." + Name + ".tmp";
   if (Exec.state().rank() != 0) // helps the first rank, which writes
@@ -129,15 +130,21 @@ void poplar::runtime::saveCheckpoint(const Executor &Exec,
   removeCheckpoint(Run, Name); // of the same step, saved by an earlier run
   renamePath(Temporary, Final);
   replaceSymlink(Name, Run + "/latest");
+  std::string Best = Run + "/best";
+  if (IsBest)
+    replaceSymlink(Name, Best);
   syncDirectory(Run);
   std::vector<int64_t> Steps = listCheckpoints(Run);
   // Checkpoints of later steps are from before the run was resumed at an
   // earlier step.
   Steps.erase(std::upper_bound(Steps.begin(), Steps.end(), State.Step),
               Steps.end());
-  if (Keep > 0)
-    for (size_t I = 0; I + static_cast<size_t>(Keep) < Steps.size(); ++I)
-      removeCheckpoint(Run, CheckpointPrefix + std::to_string(Steps[I]));
+  std::string Kept = fs::read_symlink(Best, Code).string();
+  for (size_t I = 0; Keep > 0 && I + static_cast<size_t>(Keep) < Steps.size();
+       ++I)
+    if (std::string Old = CheckpointPrefix + std::to_string(Steps[I]);
+        Old != Kept)
+      removeCheckpoint(Run, Old);
 }
 
 void poplar::runtime::writeGradients(const Executor &Exec,

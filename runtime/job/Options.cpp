@@ -110,6 +110,12 @@ static std::vector<Spec> getSpecs(Options &O, std::string &Config) {
        "row (default: no limit)"},
       {"stop-after", &O.StopAfter, 1, "N",
        "steps in a row above --stop-above (default: 3)"},
+      {"patience", &O.Patience, 1, "N",
+       "end the run after N validations in a row whose loss is no lower than "
+       "the lowest before (default: no limit)"},
+      {"keep-best", &O.KeepBest, 0, "",
+       "also save and keep the checkpoint with the lowest validation loss, as "
+       "RUN/best"},
       {"log-every", &O.LogEvery, 1, "N",
        "steps between lines of output (default: 10)"},
       {"bigram-baseline", &O.BigramBaseline, 0, "",
@@ -280,6 +286,7 @@ static void check(const Options &O) {
       {"--most-warmup", O.MostWarmup},
       {"--cycles", O.Cycles},
       {"--stop-after", O.StopAfter},
+      {"--patience", O.Patience},
       {"--decay-steps", O.DecaySteps},
       {"--tokens", O.Tokens}};
   for (auto [Name, Value] : Counts)

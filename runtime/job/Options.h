@@ -64,7 +64,8 @@ struct Options {
   double SaveRatio = -1, EvalRatio = -1;
   /// No limit below 0.
   double StopAbove = -1;
-  int64_t StopAfter = 3;
+  int64_t StopAfter = 3, Patience = -1;
+  bool KeepBest = false;
   bool Resume = false, BigramBaseline = false;
   // Batch and machine. A micro-batch of 0 is chosen by the memory at hand, a
   // global batch of 0 by the plan.

@@ -96,7 +96,7 @@ private:
   /// it where that is due anyway or `Prints`.
   void note(Metrics &Row, Progress &Report, bool Prints);
   double validate();
-  void save();
+  void save(bool IsBest = false);
   void begin();
   void finish();
   bool isDue(int64_t Every) const {
@@ -115,7 +115,8 @@ private:
   Requests getRequests() const;
   /// Counts steps with a high loss, for --stop-above.
   void watch(const Metrics &Row);
-  bool hasHighLoss() const { return StepsAbove >= O.StopAfter; }
+  /// The option that asks for the end of the run; null if none does.
+  const char *getStopReason() const;
   /// See Collectives::setPhase.
   void setPhase(const char *Name, double Seconds) const {
     if (Group)
@@ -147,8 +148,9 @@ private:
   std::optional<MetricsFile> Record;
   std::optional<EventFile> Events;
   double Baseline = NotMeasured;
-  /// Steps in a row whose loss is above the limit.
-  int64_t StepsAbove = 0;
+  /// Steps in a row whose loss is above the limit, and validations in a row
+  /// that are no better than the best.
+  int64_t StepsAbove = 0, WorseValidations = 0;
   /// The measured seconds of a step; a guess before the first one.
   double StepSeconds = LongPhase;
   /// When the first step of this process began, and how long those before took.
@@ -269,6 +271,7 @@ double Trainer::validate() {
   if (Targets == 0)
     return NotMeasured;
   double Loss = sum(Batches.evaluate()) / static_cast<double>(Targets);
+  WorseValidations = Loss < State.BestLoss ? 0 : WorseValidations + 1;
   State.BestLoss = std::min(State.BestLoss, Loss);
   return Loss;
 }
@@ -299,7 +302,7 @@ Metrics Trainer::step() {
   return Row;
 }
 
-void Trainer::save() {
+void Trainer::save(bool IsBest) {
   setPhase("saving", LongPhase);
   auto Begin = std::chrono::steady_clock::now();
   // No checkpoint that can be resumed from lacks rows of its steps.
@@ -309,9 +312,9 @@ void Trainer::save() {
   if (Group)
     Group->max(&Scale, 1);
   State.LossScale = static_cast<double>(Scale);
-  saveCheckpoint(Exec, State, O.Out, O.Keep);
-  print("saved '%s/checkpoint-%lld'\n", O.Out.c_str(),
-        static_cast<long long>(State.Step));
+  saveCheckpoint(Exec, State, O.Out, O.Keep, IsBest);
+  print("saved '%s/checkpoint-%lld'%s\n", O.Out.c_str(),
+        static_cast<long long>(State.Step), IsBest ? ", the best so far" : "");
   LastSave = std::chrono::steady_clock::now();
   SaveSeconds = std::chrono::duration<double>(LastSave - Begin).count();
 }
@@ -373,7 +376,7 @@ Trainer::Requests Trainer::getRequests() const {
   bool IsDue =
       O.SaveMinutes > 0 &&
       SinceSave.count() >= std::max(60 * O.SaveMinutes, 20 * SaveSeconds);
-  int64_t Wanted[] = {comm::StopSignals::isRequested() || hasHighLoss(),
+  int64_t Wanted[] = {comm::StopSignals::isRequested() || getStopReason(),
                       IsDue && Leads};
   if (Group)
     Group->max(Wanted, 2);
@@ -383,6 +386,12 @@ Trainer::Requests Trainer::getRequests() const {
 void Trainer::watch(const Metrics &Row) {
   bool IsAbove = O.StopAbove >= 0 && Row.Loss > O.StopAbove;
   StepsAbove = IsAbove ? StepsAbove + 1 : 0;
+}
+
+const char *Trainer::getStopReason() const {
+  return StepsAbove >= O.StopAfter                          ? "--stop-above"
+         : O.Patience > 0 && WorseValidations >= O.Patience ? "--patience"
+                                                            : nullptr;
 }
 
 /// On the first rank, which writes.
@@ -401,6 +410,9 @@ void Trainer::begin() {
 }
 
 void Trainer::measureBaseline() {
+  if ((O.Patience > 0 || O.KeepBest) && !ValSamples)
+    fail("--patience and --keep-best are for the loss of a validation; give "
+         "--val-data or --val-fraction, and an --eval-every above 0");
   if (O.BigramBaseline && !ValSamples)
     fail("--bigram-baseline is the loss of a validation; give --val-data or "
          "--val-fraction, and an --eval-every above 0");
@@ -495,14 +507,17 @@ void Trainer::run() {
     watch(Row);
     if (Heap)
       Heap->end(State.Step);
-    bool Last = State.Step == O.Steps;
-    if (ValSamples && (Last || isDue(O.EvalEvery)))
+    bool Last = State.Step == O.Steps, IsBest = false;
+    if (ValSamples && (Last || isDue(O.EvalEvery))) {
+      double Before = State.BestLoss;
       Row.ValLoss = validate();
+      IsBest = O.KeepBest && State.BestLoss < Before;
+    }
     if (Record)
       note(Row, Report, Last || State.Step == FirstStep + 1);
-    Saved = isDue(O.SaveEvery);
+    Saved = IsBest || isDue(O.SaveEvery);
     if (Saved)
-      save();
+      save(IsBest);
   }
   if (!Saved && !O.SkipSave)
     save();
@@ -549,7 +564,7 @@ void Trainer::finish() {
                       drawLossCurve(Record->rows(), Baseline, "bigram model"));
   if (State.Step < O.Steps)
     std::printf("stopped by %s after step %lld; continue with --resume\n",
-                hasHighLoss() ? "--stop-above" : "a signal",
+                getStopReason() ? getStopReason() : "a signal",
                 static_cast<long long>(State.Step));
   std::fflush(stdout);
 }

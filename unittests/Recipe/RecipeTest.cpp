@@ -7,6 +7,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Recipe/Recipe.h"
+#include "Rules.h"
+
+#include "../Support/Mutator.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -47,9 +50,9 @@ protected:
            "/rows.jsonl\n    type: chat_template\n" + keys;
   }
 
-  std::optional<Recipe> read(const std::string &text, std::string &error) {
-    write("recipe.yaml", text);
-    return readRecipe(directory + "/recipe.yaml", error);
+  static std::optional<Recipe> read(const std::string &text,
+                                    std::string &error) {
+    return parseRecipe(text, "recipe.yaml", error);
   }
 
   /// The words that a complete recipe becomes, with a space before and behind
@@ -78,11 +81,10 @@ protected:
     return names;
   }
 
-  /// The error, without the directory.
   std::string fail(const std::string &text) {
     std::string error;
     EXPECT_FALSE(read(text, error)) << text;
-    return error.substr(std::min(error.size(), directory.size() + 1));
+    return error;
   }
 
   std::string directory;
@@ -196,6 +198,15 @@ TEST_F(RecipeTest, ValidationAndCheckpointsAreByTheWholeRun) {
   words = translate("val_set_size: 0.05\nsave_strategy: 'no'\n");
   EXPECT_TRUE(has(words, "--eval-every 0"));
   EXPECT_TRUE(has(words, "--save-every 0 --save-minutes 0"));
+  words = translate("val_set_size: 0.05\neval_steps: 10\nsave_steps: 10\n"
+                    "early_stopping_patience: 3\n");
+  EXPECT_TRUE(has(words, "--patience 3 --keep-best"));
+  EXPECT_TRUE(has(translate("val_set_size: 0.05\nsave_strategy: best\n"
+                            "eval_steps: 10\n"),
+                  "--keep-best --save-every 0 --save-minutes 0"));
+  EXPECT_EQ(fail(complete("load_best_model_at_end: true\n")),
+            "recipe.yaml:8:1: load_best_model_at_end: needs val_set_size or "
+            "test_datasets");
   words = translate("test_datasets:\n  - path: " + directory +
                     "/test.jsonl\n    type: chat_template\neval_steps: 20\n");
   EXPECT_TRUE(has(words, "--val-data " + directory + "/test.jsonl"));
@@ -325,6 +336,57 @@ TEST_F(RecipeTest, WrongTypesAndContradictionsAreLocated) {
   std::string words = translate("sequence_len: 4_096\nsample_packing: Yes\n");
   EXPECT_TRUE(has(words, "--seq-len 4096"));
   EXPECT_TRUE(has(words, "--packing"));
+}
+
+/// Values of all kinds, for keys that are to be read or refused.
+constexpr const char *Values[] = {
+    "true", "0",  "1",   "-1",     "0.5",      "1e300",         "x",
+    "[]",   "{}", "[x]", "{a: b}", "[[x], 1]", "{a: [x, null]}"};
+
+TEST_F(RecipeTest, NoKeyIsDroppedInSilence) {
+  auto check = [&](const std::string &text, const std::string &name) {
+    std::string error;
+    std::optional<Recipe> recipe = read(text, error);
+    ASSERT_NE(recipe.has_value(), !error.empty()) << text;
+    if (!recipe)
+      return;
+    EXPECT_TRUE(std::any_of(
+        recipe->keys.begin(), recipe->keys.end(),
+        [&](const RecipeKey &key) { return key.name == name && key.line > 0; }))
+        << text;
+  };
+  const std::string adapter = "adapter: lora\nlora_r: 8\nlora_alpha: 16\n"
+                              "lora_target_linear: true\n";
+  for (const Rule &rule : getRecipeRules())
+    for (const char *value : Values)
+      for (const std::string &more : {std::string(), adapter}) {
+        std::string name = rule.name.str(), base = complete(more);
+        if (base.find("\n" + name + ":") != base.npos || name == "base_model" ||
+            name == "test_datasets")
+          continue;
+        check(base + name + ": " + value + "\n", name);
+      }
+  for (const Rule &rule : getDatasetRules())
+    for (const char *value : Values) {
+      std::string name = rule.name.str();
+      if (name != "path" && name != "type")
+        check(complete("").append("    " + name + ": " + value + "\n"),
+              "datasets[0]." + name);
+    }
+}
+
+TEST_F(RecipeTest, AnyTextIsTranslatedOrRefused) {
+  const std::string text =
+      complete("    roles: {user: [human]}\nadapter: qlora\nlora_r: 8\n"
+               "lora_alpha: 16\nlora_target_modules: [q_proj]\n"
+               "load_in_4bit: true\nwarmup_ratio: 0.1\nmax_steps: 20\n"
+               "val_set_size: 0.1\nevals_per_epoch: 2\n");
+  Mutator mutator(1);
+  for (int i = 0; i < 3000; ++i) {
+    std::string error;
+    std::optional<Recipe> recipe = read(mutator(text), error);
+    EXPECT_NE(recipe.has_value(), !error.empty());
+  }
 }
 
 } // namespace

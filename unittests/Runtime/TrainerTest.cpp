@@ -176,6 +176,27 @@ TEST_F(TrainerTest, StopsAtAHighLossAndResumes) {
   EXPECT_EQ(train("above-0", 6, {"--resume"}).Status, 0);
 }
 
+TEST_F(TrainerTest, KeepsTheBestCheckpointAndStopsWithoutProgress) {
+  // A rate at which the loss rises after it has fallen.
+  Result R = train("run", 60,
+                   {"--keep-best", "--patience", "3", "--eval-every", "2",
+                    "--keep", "1", "--lr", "0.3", "--warmup", "6",
+                    "--warmup-start", "zero", "--schedule", "constant"});
+  ASSERT_EQ(R.Status, 0) << R.Err;
+  EXPECT_NE(R.Out.find("stopped by --patience"), R.Out.npos) << R.Out;
+  // Of every second step.
+  std::vector<double> Losses = readColumn(Dir / "run/metrics.csv", 2);
+  auto Best = std::min_element(Losses.begin(), Losses.end());
+  EXPECT_EQ(Losses.end() - Best, 4);
+  auto BestStep = static_cast<int>(2 * (Best - Losses.begin() + 1));
+  EXPECT_EQ(std::filesystem::read_symlink(Dir / "run/best").string(),
+            "checkpoint-" + std::to_string(BestStep));
+  // The last one is there, too.
+  EXPECT_FALSE(weights("run", BestStep).empty());
+  EXPECT_FALSE(weights("run", BestStep + 6).empty());
+  EXPECT_EQ(train("none", 2, {"--keep-best", "--val-fraction", "0"}).Status, 1);
+}
+
 TEST_F(TrainerTest, WarmsUpFromZeroAndRemembersIt) {
   auto Train = [&](int Steps, const std::vector<std::string> &More) {
     std::vector<std::string> Options = {

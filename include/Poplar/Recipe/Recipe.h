@@ -58,6 +58,10 @@ struct Recipe {
 /// failure.
 std::optional<Recipe> readRecipe(const std::string &path, std::string &error);
 
+/// The same with a text, which errors call `name`.
+std::optional<Recipe> parseRecipe(const std::string &text,
+                                  const std::string &name, std::string &error);
+
 /// A line for each key: verdict, line, key, value and text.
 std::string formatRecipeTable(const Recipe &recipe);
 
