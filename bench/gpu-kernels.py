@@ -126,8 +126,10 @@ class Analysis:
     def describe_product(self, part, m, n, k, transposes, types, leading, beta, epilogue):
         m, n, k, epilogue = int(m), int(n), int(k), int(epilogue)
         types = [int(t) for t in types.split(",")]
-        rows = zip(leading.split(","), types)
-        aligned = min(power_of_two(int(length) * WIDTHS[t]) for length, t in rows)
+        # Both the rows, of column-major matrices, and what lies between them.
+        inside = (k if transposes[0] == "t" else m, n if transposes[1] == "t" else k, m)
+        rows = [*zip(map(int, leading.split(",")), types), *zip(inside, types)]
+        aligned = min(power_of_two(length * WIDTHS[t]) for length, t in rows)
         size = gpu_model.product_bytes(m, n, k, [WIDTHS[t] for t in types], float(beta) != 0,
                                        epilogue in HAS_MATRIX)  # fmt: skip
         seconds = gpu_model.product_seconds(self.chip, self.capability, m, n, k, size, aligned,

@@ -164,10 +164,16 @@ Result cuMemGetInfo_v2(size_t *free, size_t *total) {
   return 0;
 }
 
+/// Allocations lie at the same addresses in all runs, one behind the other, so
+/// that equal programs leave equal traces.
 Result cuMemAlloc_v2(Address *place, size_t bytes) {
-  void *memory = mmap(nullptr, bytes, PROT_NONE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, /*fd=*/-1,
-                      /*offset=*/0);
+  static std::atomic<Address> next = Address(1) << 45;
+  constexpr Address page = 1 << 21;
+  Address wanted = next.fetch_add((bytes + page - 1) / page * page);
+  void *memory = mmap(
+      reinterpret_cast<void *>(wanted), bytes, PROT_NONE,
+      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE,
+      /*fd=*/-1, /*offset=*/0);
   if (memory == MAP_FAILED)
     return OutOfMemory;
   *place = reinterpret_cast<Address>(memory);

@@ -31,8 +31,9 @@ struct GPUPipelineOptions : PassPipelineOptions<GPUPipelineOptions> {
 
 void poplar::buildGPUKernelPipeline(OpPassManager &pm, const GPUChip &chip) {
   pm.addPass(createMapKernelsToGPU({chip.subgroupSize}));
-  // The arithmetic is that of hosts; no library of functions is linked.
-  pm.addPass(createExpandMath());
+  // But for exp, the arithmetic is that of hosts; no library of functions is
+  // linked.
+  pm.addPass(createExpandMath({/*hasExp2=*/true}));
   pm.addPass(createExpandGPUOps({chip.subgroupSize}));
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createCSEPass());

@@ -197,8 +197,11 @@ LogicalResult poplar::scheduleCandidate(ModuleOp module,
 void poplar::buildKernelPipeline(OpPassManager &pm,
                                  const CodeOptions &options) {
   pm.addPass(createCSEPass());
-  if (!options.chip.empty() && options.fuseEpilogues)
-    pm.addPass(createFuseGemmEpilogues());
+  if (!options.chip.empty()) {
+    pm.addPass(createPadLogits());
+    if (options.fuseEpilogues)
+      pm.addPass(createFuseGemmEpilogues());
+  }
   // Everything by rows becomes loops...
   pm.addPass(createConvertNNToLinalg());
   pm.addPass(createCanonicalizerPass());

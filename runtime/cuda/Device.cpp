@@ -444,8 +444,9 @@ double Device::measurePeakFlops(PoplarType Type) {
       break;
     Allocation Operands(3 * Bytes);
     fillRandomly(Operands.data(), 2 * Bytes, Type, Data->OnGPU.Queue);
-    PoplarGemm Gemm{Size, Size, Size,         0, 0, 0, 0, 0, Type,
-                    Type, Type, POPLAR_STORE, 0};
+    PoplarGemm Gemm = {};
+    Gemm.m = Gemm.n = Gemm.k = Size;
+    Gemm.a_type = Gemm.b_type = Gemm.c_type = Type;
     CublasCache Products(Data->Capability, 0);
     Products.prepare(Gemm, 1);
     const char *A = Operands.data(), *B = A + Bytes;

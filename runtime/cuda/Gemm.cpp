@@ -10,6 +10,10 @@
 // C^T = op(B)^T op(A)^T by columns, and the transpose of a matrix by rows is
 // the same memory by columns.
 //
+// Libraries multiply fast if all rows begin, and end, at multiples of 16 bytes
+// (cuBLAS, "Tensor Core Usage"). Padded rows begin there. What such rows have
+// behind the last multiple is a product of its own, of a few columns.
+//
 //===----------------------------------------------------------------------===//
 
 #include "cuda/Gemm.h"
@@ -25,6 +29,7 @@
 #include <set>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 using namespace poplar::runtime;
 using namespace poplar::runtime::cuda;
@@ -60,12 +65,65 @@ BlasLt::BlasLt(int Capability) {
 
 namespace {
 
+/// Rows of the result, its columns, and products of a sum.
+struct Extents {
+  int64_t M, N, K;
+};
+
+/// A product that the library is asked for.
+struct Part {
+  Extents Sizes;
+  /// Where its operands begin, in elements.
+  int64_t AtA = 0, AtB = 0, AtC = 0;
+  bool Accumulates = false;
+  Object Left = nullptr, Right = nullptr, Result = nullptr;
+  Heuristic Choice = {};
+};
+
 struct Prepared {
-  Object Description, Left, Right, Result;
-  Heuristic Choice;
+  Object Description;
+  /// One, or two if there are padded rows: the larger is the last.
+  std::vector<Part> Parts;
   /// Whether a kernel does what the library's epilogue would.
   bool IsPlain = false;
 };
+
+Extents getExtents(const PoplarGemm &Gemm, int64_t Batch) {
+  return {Gemm.batched == 1 ? Gemm.m * Batch : Gemm.m, Gemm.n,
+          Gemm.batched == 2 ? Gemm.k * Batch : Gemm.k};
+}
+
+int64_t getWidth(int32_t Type) { return Type == POPLAR_F32 ? 4 : 2; }
+
+/// Cuts what padded rows have behind the last multiple of POPLAR_ROW_BYTES.
+std::vector<Part> cutRows(const PoplarGemm &Gemm, Extents Whole) {
+  int64_t Extents::*Along = Gemm.c_row     ? &Extents::N
+                            : Gemm.trans_a ? &Extents::M
+                                           : &Extents::K;
+  Part Large = {Whole};
+  Large.Accumulates = Gemm.accumulate;
+  int64_t Step = POPLAR_ROW_BYTES /
+                 getWidth(Gemm.c_row ? Gemm.c_type : Gemm.a_type),
+          First = Whole.*Along / Step * Step;
+  if ((!Gemm.a_row && !Gemm.c_row) || First == 0 || First == Whole.*Along)
+    return {Large};
+  Part Small = Large;
+  Large.Sizes.*Along = First;
+  Small.Sizes.*Along -= First;
+  if (Along == &Extents::N) {
+    Small.AtB = Gemm.trans_b ? First * Whole.K : First;
+    Small.AtC = First;
+  } else if (Along == &Extents::M) {
+    Small.AtA = First;
+    Small.AtC = First * Whole.N;
+  } else {
+    Small.AtA = First;
+    Small.AtB = Gemm.trans_b ? First : First * Whole.N;
+    // To the sum of few products, which rounds least, the others are added.
+    Large.Accumulates = true;
+  }
+  return {Small, Large};
+}
 
 bool hasAux(const PoplarGemm &Gemm) {
   return Gemm.epilogue == POPLAR_GELU_AUX || Gemm.epilogue == POPLAR_GELU_GRAD;
@@ -126,17 +184,13 @@ struct CublasCache::Impl {
                                                   &this->ScratchBytes,
                                                   sizeof(this->ScratchBytes)),
           "limit its scratch");
-    for (int Operand = 0; Operand < 4; ++Operand)
-      check(Lt.cublasLtMatmulPreferenceSetAttribute(
-                Preference, MinAlignmentA + Operand, &Alignment,
-                sizeof(Alignment)),
-            "take buffers of this alignment");
   }
   ~Impl() {
     for (auto &[K, P] : Products) {
       Lt.cublasLtMatmulDescDestroy(P.Description);
-      for (Object Layout : {P.Left, P.Right, P.Result})
-        Lt.cublasLtMatrixLayoutDestroy(Layout);
+      for (const Part &Own : P.Parts)
+        for (Object Layout : {Own.Left, Own.Right, Own.Result})
+          Lt.cublasLtMatrixLayoutDestroy(Layout);
     }
     Lt.cublasLtMatmulPreferenceDestroy(Preference);
     Lt.cublasLtDestroy(Handle);
@@ -151,14 +205,27 @@ struct CublasCache::Impl {
     if (S != 0)
       fail(Lt.Name, " cannot ", What, ": ", Lt.cublasLtGetStatusName(S));
   }
-  /// By rows: dense, [Rows, Columns].
-  Object describe(int32_t Type, int64_t Rows, int64_t Columns) const {
+  /// By rows: [Rows, Columns], with `Row` elements from one row to the next.
+  Object describe(int32_t Type, int64_t Rows, int64_t Columns,
+                  int64_t Row) const {
     Object Layout;
     check(Lt.cublasLtMatrixLayoutCreate(&Layout, getType(Type),
                                         static_cast<uint64_t>(Columns),
-                                        static_cast<uint64_t>(Rows), Columns),
+                                        static_cast<uint64_t>(Rows), Row),
           "describe a matrix");
     return Layout;
+  }
+  void describe(const PoplarGemm &Gemm, Extents Whole, Part &P) const {
+    auto [M, N, K] = P.Sizes;
+    int32_t LeftType =
+        poplar_is_quantized(Gemm.b_type) ? Gemm.a_type : Gemm.b_type;
+    P.Left = Gemm.trans_b ? describe(LeftType, N, K, Whole.K)
+                          : describe(LeftType, K, N, Whole.N);
+    int64_t Row = Gemm.trans_a ? Whole.M : Whole.K;
+    Row = Gemm.a_row ? Gemm.a_row : Row;
+    P.Right = Gemm.trans_a ? describe(Gemm.a_type, K, M, Row)
+                           : describe(Gemm.a_type, M, K, Row);
+    P.Result = describe(Gemm.c_type, M, N, Gemm.c_row ? Gemm.c_row : Whole.N);
   }
   template <typename T>
   void set(Object Description, int Attribute, const T &Value) const {
@@ -167,9 +234,12 @@ struct CublasCache::Impl {
           "describe a product");
   }
 
-  /// Chooses an algorithm for sums of `Depth` products; not 0 if the library
-  /// has none.
-  Status choose(const PoplarGemm &Gemm, int64_t Depth, Prepared &P);
+  /// Describes what the library is to do with the product; not 0 if it does not
+  /// know how.
+  Status setEpilogue(const PoplarGemm &Gemm, const Prepared &P);
+  /// Chooses an algorithm for every part; not 0 if the library has none.
+  Status choose(const PoplarGemm &Gemm, Prepared &P);
+  Status choose(Object Description, Part &P);
   /// Does what an epilogue would, once there is the product.
   void finish(const PoplarGemm &Gemm, const GemmOperands &Operands,
               int64_t Batch, Stream Queue) const;
@@ -199,8 +269,8 @@ void CublasCache::Impl::sayOnce(const PoplarGemm &Gemm, Status S) {
                  Lt.Name.c_str(), Name.c_str(), Lt.cublasLtGetStatusName(S));
 }
 
-Status CublasCache::Impl::choose(const PoplarGemm &Gemm, int64_t Depth,
-                                 Prepared &P) {
+Status CublasCache::Impl::setEpilogue(const PoplarGemm &Gemm,
+                                      const Prepared &P) {
   auto Set = [&](int Attribute, const auto &Value) {
     return Lt.cublasLtMatmulDescSetAttribute(P.Description, Attribute, &Value,
                                              sizeof(Value));
@@ -210,46 +280,63 @@ Status CublasCache::Impl::choose(const PoplarGemm &Gemm, int64_t Depth,
   const auto Somewhere = static_cast<uint64_t>(Alignment);
   uint32_t Wanted = getEpilogue(Gemm);
   if (P.IsPlain)
-    check(Set(Epilogue, EpilogueNone), "describe a product");
-  else if (Wanted) {
-    if (Status S = Set(Epilogue, Wanted))
+    return Set(Epilogue, EpilogueNone);
+  if (!Wanted)
+    return 0;
+  if (Status S = Set(Epilogue, Wanted))
+    return S;
+  int64_t SumBytes = 4 * countBiasGradients(Gemm);
+  if (Gemm.has_bias || SumBytes)
+    if (Status S = Set(BiasPointer, Somewhere))
       return S;
-    int64_t SumBytes = 4 * countBiasGradients(Gemm);
-    if (Gemm.has_bias || SumBytes)
-      if (Status S = Set(BiasPointer, Somewhere))
-        return S;
-    if (hasAux(Gemm)) {
-      if (Status S = Set(AuxPointer, Somewhere))
-        return S;
-      // By columns, what is N wide here is N high there.
-      if (Status S = Set(AuxLeading, Gemm.n))
-        return S;
-    }
-    if (SumBytes > getSumBytes())
-      Sums = std::make_unique<Allocation>(SumBytes);
+  if (hasAux(Gemm)) {
+    if (Status S = Set(AuxPointer, Somewhere))
+      return S;
+    // By columns, what is N wide here is N high there.
+    if (Status S = Set(AuxLeading, Gemm.n))
+      return S;
   }
+  if (SumBytes > getSumBytes())
+    Sums = std::make_unique<Allocation>(SumBytes);
+  return 0;
+}
+
+Status CublasCache::Impl::choose(Object Description, Part &P) {
   // By default, partial sums may be rounded to the result's 16 bits. Sums that
   // are no multiple of a tile's depth are not split: cuBLAS 12.8 to 13.1 is
   // reported to drop what is left of them (facebookexperimental/triton#2767).
   constexpr int64_t TileDepth = 128;
-  uint32_t Schemes = Depth % TileDepth == 0 ? SplitInComputeType : NotSplit;
+  uint32_t Schemes = P.Sizes.K % TileDepth == 0 ? SplitInComputeType : NotSplit;
   check(Lt.cublasLtMatmulPreferenceSetAttribute(Preference, ReductionSchemes,
                                                 &Schemes, sizeof(Schemes)),
         "add partial sums in f32");
+  bool IsWhole = P.AtA + P.AtB + P.AtC == 0;
+  uint32_t Aligned = IsWhole ? Alignment : POPLAR_ROW_BYTES;
+  for (int Operand = 0; Operand < 4; ++Operand)
+    check(Lt.cublasLtMatmulPreferenceSetAttribute(
+              Preference, MinAlignmentA + Operand, &Aligned, sizeof(Aligned)),
+          "take buffers of this alignment");
   int Found = 0;
   Status S = Lt.cublasLtMatmulAlgoGetHeuristic(
-      Handle, P.Description, P.Left, P.Right, P.Result, P.Result, Preference, 1,
+      Handle, Description, P.Left, P.Right, P.Result, P.Result, Preference, 1,
       &P.Choice, &Found);
   if (S == 0 && Found == 0)
     return NotSupported;
   return S ? S : P.Choice.State;
 }
 
+Status CublasCache::Impl::choose(const PoplarGemm &Gemm, Prepared &P) {
+  Status S = setEpilogue(Gemm, P);
+  for (Part &Own : P.Parts)
+    if (S == 0)
+      S = choose(P.Description, Own);
+  return S;
+}
+
 void CublasCache::Impl::finish(const PoplarGemm &Gemm,
                                const GemmOperands &Operands, int64_t Batch,
                                Stream Queue) const {
-  int64_t M = Gemm.batched == 1 ? Gemm.m * Batch : Gemm.m;
-  int64_t Depth = Gemm.batched == 2 ? Gemm.k * Batch : Gemm.k;
+  auto [M, N, Depth] = getExtents(Gemm, Batch);
   auto *Sums = static_cast<float *>(Operands.Aux);
   // Element [i, j] of op(A), and [j, i] of op(B), j being summed over.
   if (Gemm.epilogue == POPLAR_BIAS_GRAD_A)
@@ -258,11 +345,11 @@ void CublasCache::Impl::finish(const PoplarGemm &Gemm,
                             Depth, M, Queue);
   if (Gemm.epilogue == POPLAR_BIAS_GRAD_B)
     return Kernels->addSums(Sums, Operands.B, Gemm.b_type,
-                            Gemm.trans_b ? Depth : 1, Gemm.trans_b ? 1 : Gemm.n,
-                            Depth, Gemm.n, Queue);
+                            Gemm.trans_b ? Depth : 1, Gemm.trans_b ? 1 : N,
+                            Depth, N, Queue);
   Kernels->applyEpilogue(Operands.C, Gemm.has_bias ? Operands.Bias : nullptr,
-                         Operands.Aux, Gemm.epilogue, Gemm.c_type, Gemm.n,
-                         M * Gemm.n, Queue);
+                         Operands.Aux, Gemm.epilogue, Gemm.c_type, N, M * N,
+                         Queue);
 }
 
 CublasCache::CublasCache(int Capability, int64_t ScratchBytes, int64_t InFront)
@@ -274,7 +361,7 @@ bool CublasCache::isFused(const PoplarGemm &Gemm, int64_t Batch) const {
 }
 
 std::string CublasCache::describe(const PoplarGemm &Gemm, int64_t Batch) const {
-  const Prepared &P = Data->Products.at(GemmKey{&Gemm, Batch});
+  const Part &Largest = Data->Products.at(GemmKey{&Gemm, Batch}).Parts.back();
   std::string Text;
   struct {
     const char *Name;
@@ -289,12 +376,13 @@ std::string CublasCache::describe(const PoplarGemm &Gemm, int64_t Batch) const {
     size_t Written = 0;
     size_t Width = W.Attribute == AlgorithmCluster ? 2 : 4;
     if (Data->Lt.cublasLtMatmulAlgoConfigGetAttribute(
-            &P.Choice.Choice, W.Attribute, &Value, Width, &Written) == 0)
+            &Largest.Choice.Choice, W.Attribute, &Value, Width, &Written) == 0)
       Text += std::string(W.Name) + " " + std::to_string(Value) + " ";
   }
   char Rest[64];
   std::snprintf(Rest, sizeof(Rest), "workspace %zu waves %.2f",
-                P.Choice.WorkspaceBytes, static_cast<double>(P.Choice.Waves));
+                Largest.Choice.WorkspaceBytes,
+                static_cast<double>(Largest.Choice.Waves));
   return Text + Rest;
 }
 
@@ -302,22 +390,17 @@ void CublasCache::prepare(const PoplarGemm &Gemm, int64_t Batch, bool Fuse) {
   GemmKey K{&Gemm, Batch};
   if (Data->Products.count(K))
     return;
-  int64_t M = Gemm.batched == 1 ? Gemm.m * Batch : Gemm.m;
-  int64_t N = Gemm.n;
-  int64_t Depth = Gemm.batched == 2 ? Gemm.k * Batch : Gemm.k;
+  Extents Whole = getExtents(Gemm, Batch);
   Prepared &P = Data->Products[K];
   int64_t Dequantized = poplar_dequantized_bytes(&Gemm);
   if (Dequantized > Data->InFront)
-    fail("the plan has no scratch for a quantised matrix of ", N, " x ", Depth,
-         "; build the program again");
+    fail("the plan has no scratch for a quantised matrix of ", Whole.N, " x ",
+         Whole.K, "; build the program again");
   if (Dequantized)
     Data->getKernels().prepareTables();
-  int32_t LeftType = Dequantized ? Gemm.a_type : Gemm.b_type;
-  P.Left = Gemm.trans_b ? Data->describe(LeftType, N, Depth)
-                        : Data->describe(LeftType, Depth, N);
-  P.Right = Gemm.trans_a ? Data->describe(Gemm.a_type, Depth, M)
-                         : Data->describe(Gemm.a_type, M, Depth);
-  P.Result = Data->describe(Gemm.c_type, M, N);
+  P.Parts = cutRows(Gemm, Whole);
+  for (Part &Own : P.Parts)
+    Data->describe(Gemm, Whole, Own);
   Data->check(
       Data->Lt.cublasLtMatmulDescCreate(
           &P.Description, Gemm.tf32 ? ComputeTF32 : ComputeF32, TypeF32),
@@ -325,20 +408,20 @@ void CublasCache::prepare(const PoplarGemm &Gemm, int64_t Batch, bool Fuse) {
   Data->set(P.Description, TransA, Gemm.trans_b ? Transposed : Plain);
   Data->set(P.Description, TransB, Gemm.trans_a ? Transposed : Plain);
   P.IsPlain = !Fuse && getEpilogue(Gemm);
-  Status S = Data->choose(Gemm, Depth, P);
+  Status S = Data->choose(Gemm, P);
   if (S != 0 && getEpilogue(Gemm) && !P.IsPlain) {
     Data->sayOnce(Gemm, S);
     P.IsPlain = true;
-    S = Data->choose(Gemm, Depth, P);
+    S = Data->choose(Gemm, P);
   }
   if (P.IsPlain || countBiasGradients(Gemm))
     Data->getKernels();
   if (S == 0)
     return;
-  fail(Data->Lt.Name, " cannot multiply [", M, ",", Depth, "] by [", Depth, ",",
-       N, "] in ", Gemm.tf32 ? "tf32" : TypeNames[Gemm.a_type],
-       " on this GPU (", Data->Lt.cublasLtGetStatusName(S),
-       "); build for another device type");
+  fail(Data->Lt.Name, " cannot multiply [", Whole.M, ",", Whole.K, "] by [",
+       Whole.K, ",", Whole.N, "] in ",
+       Gemm.tf32 ? "tf32" : TypeNames[Gemm.a_type], " on this GPU (",
+       Data->Lt.cublasLtGetStatusName(S), "); build for another device type");
 }
 
 void CublasCache::setScratch(void *Memory) {
@@ -372,13 +455,20 @@ void CublasCache::run(const PoplarGemm &Gemm, const GemmOperands &Operands,
                               Gemm.a_type, Queue);
     B = Data->Scratch;
   }
-  const float Alpha = 1, Beta = Gemm.accumulate ? 1 : 0;
-  Data->check(Data->Lt.cublasLtMatmul(
-                  Data->Handle, P.Description, &Alpha, B, P.Left, Operands.A,
-                  P.Right, &Beta, Operands.C, P.Result, Operands.C, P.Result,
-                  &P.Choice.Choice, Data->Scratch + Data->InFront,
-                  Data->ScratchBytes, Queue),
-              "run a product");
+  // Operands are of one type, once they are dequantised.
+  auto At = [&](const void *Matrix, int64_t Element) {
+    return static_cast<const char *>(Matrix) + Element * getWidth(Gemm.a_type);
+  };
+  for (const Part &Own : P.Parts) {
+    const float Alpha = 1, Beta = Own.Accumulates ? 1 : 0;
+    char *C = static_cast<char *>(Operands.C) + Own.AtC * getWidth(Gemm.c_type);
+    Data->check(Data->Lt.cublasLtMatmul(
+                    Data->Handle, P.Description, &Alpha, At(B, Own.AtB),
+                    Own.Left, At(Operands.A, Own.AtA), Own.Right, &Beta, C,
+                    Own.Result, C, Own.Result, &Own.Choice.Choice,
+                    Data->Scratch + Data->InFront, Data->ScratchBytes, Queue),
+                "run a product");
+  }
   if (P.IsPlain)
     Data->finish(Gemm, Operands, Batch, Queue);
   if (NumSums)

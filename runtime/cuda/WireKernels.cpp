@@ -121,11 +121,16 @@ void WireKernels::prepareTables() {
 void WireKernels::dequantize(const void *From, int32_t Quantized, int64_t Rows,
                              int64_t Columns, void *To, int32_t Type,
                              Stream Queue) const {
-  const void *Table = Tables->data();
+  PoplarQuantizedLayout Layout =
+      poplar_quantized_layout(Quantized, Rows, Columns);
+  const auto *Codes = static_cast<const char *>(From);
+  const void *Table = Tables->data(), *Scales = Codes + Layout.scales,
+             *Factors = Codes + Layout.factors, *Mean = Codes + Layout.mean;
   int64_t Kind = Quantized, Wide = Type, Count = Rows * Columns;
-  void *Arguments[] = {&From, &To,   &Table,   &Kind,
-                       &Wide, &Rows, &Columns, &Count};
-  launch(Dequantize, Arguments, Count, Queue);
+  void *Arguments[] = {&Codes, &Scales, &Factors, &Mean,    &To,
+                       &Table, &Kind,   &Wide,    &Columns, &Count};
+  launch(Dequantize, Arguments, (Count - 1) / POPLAR_DEQUANTIZED_TOGETHER + 1,
+         Queue);
 }
 
 /// The dynamic maps, which follow the values of NF4.

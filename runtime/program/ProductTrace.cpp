@@ -47,16 +47,19 @@ std::string ProductTrace::name(const void *A, const void *B, const void *C) {
   return "product #" + std::to_string(++Uses[""]);
 }
 
-double ProductTrace::measure(const void *From, int32_t Type,
-                             int64_t Count) const {
+double ProductTrace::measure(const void *From, int32_t Type, int64_t Rows,
+                             int64_t Columns, int64_t Row) const {
   comm::Type Wire = toWire(Type);
+  int64_t Count = Row ? Rows * Row : Rows * Columns;
   std::vector<char> Bytes(static_cast<size_t>(Count * comm::getBytes(Wire)));
   Exec.device().copyOut(Bytes.data(), From, static_cast<int64_t>(Bytes.size()));
   std::vector<float> Numbers(static_cast<size_t>(Count));
   comm::convert(Bytes.data(), Wire, Numbers.data(), comm::Type::F32, Count);
   double Sum = 0;
-  for (float Number : Numbers)
-    Sum += static_cast<double>(Number) * static_cast<double>(Number);
+  for (int64_t I = 0; I < Count; ++I)
+    if (auto Number = static_cast<double>(Numbers[static_cast<size_t>(I)]);
+        !Row || I % Row < Columns)
+      Sum += Number * Number;
   return std::sqrt(Sum);
 }
 
@@ -67,14 +70,15 @@ void ProductTrace::add(const PoplarGemm &Gemm, const void *A, const void *B,
   Row Added = {name(A, B, C), 0, 0};
   // The activations, or their gradient, whichever side they are on.
   bool WeightIsLeft = Values.count(A) && !Values.count(B);
-  Added.Operand = WeightIsLeft ? measure(B, Gemm.b_type, K * Gemm.n)
-                               : measure(A, Gemm.a_type, M * K);
+  Added.Operand = WeightIsLeft   ? measure(B, Gemm.b_type, K, Gemm.n, /*Row=*/0)
+                  : Gemm.trans_a ? measure(A, Gemm.a_type, K, M, Gemm.a_row)
+                                 : measure(A, Gemm.a_type, M, K, Gemm.a_row);
   // Only results without an epilogue: devices use different epilogues.
   if (Gemm.epilogue == POPLAR_GELU_GRAD || Gemm.epilogue == POPLAR_GELU)
     Added.Result = NAN;
   else
     Added.Result = measure(Gemm.epilogue == POPLAR_GELU_AUX ? Aux : C,
-                           Gemm.c_type, M * Gemm.n);
+                           Gemm.c_type, M, Gemm.n, Gemm.c_row);
   Rows.push_back(std::move(Added));
 }
 

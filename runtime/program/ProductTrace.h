@@ -42,7 +42,9 @@ public:
 private:
   /// The name for a product of these; operands are A and B.
   std::string name(const void *A, const void *B, const void *C);
-  double measure(const void *Values, int32_t Type, int64_t Count) const;
+  /// The norm of a matrix whose rows are `Row` elements apart; 0: dense.
+  double measure(const void *Values, int32_t Type, int64_t Rows,
+                 int64_t Columns, int64_t Row) const;
 
   struct Row {
     std::string Name;

@@ -14,7 +14,7 @@
 // PTX: .maxntid 128, 1, 1
 // PTX: ld.global.v4
 // PTX: sqrt.rn.f32
-// PTX: fma.rn.f32
+// PTX: ex2.approx.f32
 // PTX-NOT: call
 // PTX: st.global.v4
 // PTX-NOT: .extern
@@ -22,6 +22,7 @@
 // AMD: .amdgcn_target "amdgcn-amd-amdhsa--gfx90a"
 // AMD: global_load_dwordx4
 // AMD: v_sqrt_f32
+// AMD: v_exp_f32
 // AMD-NOT: s_swappc
 // AMD: global_store_dwordx4
 exec.kernel @root(%x: tensor<?x4x512xf32>) -> tensor<?x4x512xf32>

@@ -9,6 +9,7 @@
 #ifndef POPLAR_UNITTESTS_GPU_BUFFER_H
 #define POPLAR_UNITTESTS_GPU_BUFFER_H
 
+#include "Poplar/Dialect/Exec/Exec.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "llvm/ADT/APFloat.h"
 #include <cmath>
@@ -94,7 +95,9 @@ private:
     int64_t count = 1;
     for (int64_t size : type.getShape())
       count *= mlir::ShapedType::isDynamic(size) ? batch : size;
-    return count;
+    return exec::hasPaddedRows(type)
+               ? count / type.getShape().back() * exec::getRowElements(type)
+               : count;
   }
 };
 

@@ -257,12 +257,14 @@ std::vector<std::string> Checks::launch(const json::Value &Case,
   }
   int64_t Batch = Case.integer("batch", 0);
   if (const json::Value *G = Case.find("gemm")) {
-    PoplarGemm Gemm = {
-        G->integer("m", 0),      G->integer("n", 0),    G->integer("k", 0),
-        small(*G, "batched"),    small(*G, "trans_a"),  small(*G, "trans_b"),
-        small(*G, "accumulate"), small(*G, "has_bias"), small(*G, "a_type"),
-        small(*G, "b_type"),     small(*G, "c_type"),   small(*G, "epilogue"),
-        small(*G, "tf32")};
+    PoplarGemm Gemm = {G->integer("m", 0),      G->integer("n", 0),
+                       G->integer("k", 0),      small(*G, "batched"),
+                       small(*G, "trans_a"),    small(*G, "trans_b"),
+                       small(*G, "accumulate"), small(*G, "has_bias"),
+                       small(*G, "a_type"),     small(*G, "b_type"),
+                       small(*G, "c_type"),     small(*G, "epilogue"),
+                       small(*G, "tf32"),       G->integer("a_row", 0),
+                       G->integer("c_row", 0)};
     // What is prepared is kept by address.
     auto Kept = std::make_unique<PoplarGemm>(Gemm);
     Dev->prepareGemm(*Kept, Batch);

@@ -80,7 +80,9 @@ void KernelCases::add(const KernelCase &entry) {
                                         {"b_type", gemm->b_type},
                                         {"c_type", gemm->c_type},
                                         {"epilogue", gemm->epilogue},
-                                        {"tf32", gemm->tf32}};
+                                        {"tf32", gemm->tf32},
+                                        {"a_row", gemm->a_row},
+                                        {"c_row", gemm->c_row}};
   else if (entry.states)
     object["states"] = entry.states;
   else

@@ -38,6 +38,14 @@ static int64_t countSums(const PoplarGemm &gemm) {
   return gemm.epilogue == POPLAR_BIAS_GRAD_B ? gemm.n : 0;
 }
 
+/// Elements from one row of A, and of C, to the next.
+static int64_t getRowOfA(const PoplarGemm &gemm, int64_t m, int64_t k) {
+  return gemm.a_row ? gemm.a_row : gemm.trans_a ? m : k;
+}
+static int64_t getRowOfC(const PoplarGemm &gemm) {
+  return gemm.c_row ? gemm.c_row : gemm.n;
+}
+
 /// By its definition, with sums in f64. Buffers are those of `pointers`.
 static void multiply(const PoplarGemm &gemm, int64_t m, int64_t k,
                      KernelCase &entry) {
@@ -46,10 +54,16 @@ static void multiply(const PoplarGemm &gemm, int64_t m, int64_t k,
   };
   const Buffer &a = buffer(entry.before, 0), &b = buffer(entry.before, 1);
   Buffer &c = buffer(entry.after, 4);
-  auto at = [](const Buffer &matrix, int64_t row, int64_t column, int64_t rows,
-               int64_t columns, bool transposed) {
+  auto at = [](const Buffer &matrix, int64_t row, int64_t column,
+               bool transposed, int64_t stride) {
     return matrix.at(
-        size_t(transposed ? column * rows + row : row * columns + column));
+        size_t(transposed ? column * stride + row : row * stride + column));
+  };
+  auto atA = [&, stride = getRowOfA(gemm, m, k)](int64_t i, int64_t l) {
+    return at(a, i, l, gemm.trans_a, stride);
+  };
+  auto atB = [&](int64_t l, int64_t j) {
+    return at(b, l, j, gemm.trans_b, gemm.trans_b ? k : gemm.n);
   };
   bool sumsA = gemm.epilogue == POPLAR_BIAS_GRAD_A;
   if (int64_t sums = countSums(gemm))
@@ -57,19 +71,17 @@ static void multiply(const PoplarGemm &gemm, int64_t m, int64_t k,
       Buffer &bias = buffer(entry.after, 3);
       double sum = bias.at(size_t(i));
       for (int64_t l = 0; l < k; ++l)
-        sum += sumsA ? at(a, i, l, m, k, gemm.trans_a)
-                     : at(b, l, i, k, gemm.n, gemm.trans_b);
+        sum += sumsA ? atA(i, l) : atB(l, i);
       bias.set(size_t(i), float(sum));
     }
   for (int64_t i = 0; i < m; ++i)
     for (int64_t j = 0; j < gemm.n; ++j) {
-      size_t place = size_t(i * gemm.n + j);
+      size_t place = size_t(i * getRowOfC(gemm) + j);
       double sum = gemm.accumulate ? c.at(place) : 0;
       if (gemm.has_bias)
         sum += buffer(entry.before, 2).at(size_t(j));
       for (int64_t l = 0; l < k; ++l)
-        sum += at(a, i, l, m, k, gemm.trans_a) *
-               at(b, l, j, k, gemm.n, gemm.trans_b);
+        sum += atA(i, l) * atB(l, j);
       if (gemm.epilogue == POPLAR_GELU_AUX)
         buffer(entry.after, 3).set(place, float(sum));
       if (gemm.epilogue == POPLAR_GELU || gemm.epilogue == POPLAR_GELU_AUX)
@@ -107,13 +119,14 @@ void poplar::gputest::addProductCases(MLIRContext &context, const GPUChip &chip,
                                          : float(quarters(random)) / 4);
       entry.before.push_back(buffer);
     };
-    addBuffer(true, gemm.a_type, m * k);
-    addBuffer(true, gemm.b_type, k * n);
-    addBuffer(gemm.has_bias, gemm.c_type, n);
+    addBuffer(true, gemm.a_type,
+              (gemm.trans_a ? k : m) * getRowOfA(gemm, m, k));
+    addBuffer(true, gemm.b_type, k * gemm.n);
+    addBuffer(gemm.has_bias, gemm.c_type, gemm.n);
     int64_t sums = countSums(gemm);
     addBuffer(gemm.epilogue >= POPLAR_GELU_AUX, gemm.c_type,
-              sums ? sums : m * n);
-    addBuffer(true, gemm.c_type, m * n);
+              sums ? sums : m * gemm.n);
+    addBuffer(true, gemm.c_type, m * getRowOfC(gemm));
     entry.after = entry.before;
     multiply(gemm, m, k, entry);
     cases.add(entry);
@@ -151,6 +164,21 @@ void poplar::gputest::addProductCases(MLIRContext &context, const GPUChip &chip,
         {tokens, n, depth, 1, 0, 1, 0, 0, type, type, type, POPLAR_GELU_GRAD,
          0},
         tolerance);
+    // Logits of an odd vocabulary, and gradients of what they are made of: few,
+    // for small files.
+    constexpr int64_t few = 8, width = 16, odd = 13, row = 64;
+    add(prefix + " linear into padded rows",
+        {few, odd, width, 1, 0, 1, 0, 0, type, type, type, POPLAR_STORE, 0, 0,
+         row},
+        tolerance);
+    add(prefix + " linear of padded rows",
+        {few, width, odd, 1, 0, 0, 0, 0, type, type, type, POPLAR_STORE, 0, row,
+         0},
+        tolerance);
+    add(prefix + " gradient of the weight, of padded rows",
+        {odd, width, few, 2, 1, 0, 1, 0, type, type, POPLAR_F32, POPLAR_STORE,
+         0, row, 0},
+        1e-5);
   }
   // Wrong by what the operands lose, and by no more.
   if (chip.getCapability() >= 80)

@@ -140,9 +140,14 @@ enum PoplarEpilogue {
   POPLAR_BIAS_GRAD_B = 5
 };
 
+/// Rows of what libraries multiply on a GPU begin at multiples of this: where
+/// they do not, cuBLASLt has slow kernels alone.
+#define POPLAR_ROW_BYTES 16
+
 /// C[m,n] = op(A)[m,k] op(B)[k,n] (+ bias[n]) (+ C if accumulate); all row
-/// major and dense. A is [m,k], or [k,m] if trans_a; B is [k,n], or [n,k] if
-/// trans_b. One of m and k may be per sample: it is multiplied by the batch.
+/// major, and dense but for `a_row` and `c_row`. A is [m,k], or [k,m] if
+/// trans_a; B is [k,n], or [n,k] if trans_b. One of m and k may be per sample:
+/// it is multiplied by the batch.
 typedef struct PoplarGemm {
   int64_t m, n, k;
   int32_t batched; /* 0: none, 1: m, 2: k */
@@ -153,6 +158,10 @@ typedef struct PoplarGemm {
                                      [n,k] if trans_b */
   int32_t epilogue;               /* PoplarEpilogue; GPUs only */
   int32_t tf32; /* 1: f32 operands are rounded to TF32 (10 bits of fraction) */
+  /* Elements from one row of A, and of C, to the next, at multiples of
+     POPLAR_ROW_BYTES; 0 where rows are dense. GPUs only, without a bias or an
+     epilogue, and of one of the two */
+  int64_t a_row, c_row;
 } PoplarGemm;
 
 /// Shapes of an attention op, all compile-time constants in generated code.

@@ -33,6 +33,8 @@
 
 #define POPLAR_NF4_BLOCK 64
 #define POPLAR_SCALE_BLOCK 256
+/// Elements that a thread of a GPU dequantises.
+#define POPLAR_DEQUANTIZED_TOGETHER 8
 
 /// Moments of AdamW in 8 bits (Dettmers et al., 8-bit Optimizers via Block-wise
 /// Quantization, 2022), where the program's description says `int8_states`: a

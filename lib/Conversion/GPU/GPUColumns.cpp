@@ -128,29 +128,31 @@ LogicalResult GPUKernelEmitter::emitColumns() {
 LogicalResult GPUKernelEmitter::emitPositionOp(linalg::GenericOp op,
                                                Value position) {
   int64_t width = op.getStaticLoopRanges()[2];
-  return forEachPart(width, [&](int64_t part, Value base) -> LogicalResult {
-    OpBuilder::InsertionGuard outside(builder);
-    if (part >= 0 && (part + 1) * threads * lanes > width) {
-      auto guard = scf::IfOp::create(builder, loc, less(base, constant(width)));
-      builder.setInsertionPointToStart(guard.thenBlock());
-    }
-    dims = {constant(0), position, base};
-    SmallVector<Lanes> initial;
-    for (OpOperand &init : op.getDpsInitsMutable()) {
-      FailureOr<Lanes> values = loadLanes(op, init, base, lanes);
-      if (failed(values))
-        return failure();
-      initial.push_back(*values);
-    }
-    FailureOr<SmallVector<Lanes>> results = accumulateLanes(
-        op, base, constant(0), batch, 1, 1, initial, [&](Value sample) {
-          return SmallVector<Value, 3>{sample, position, base};
-        });
-    if (failed(results))
-      return failure();
-    dims = {constant(0), position, base};
-    return storeLanes(op, base, *results);
-  });
+  return forEachPart(
+      width, [&](int64_t part, Value base, int64_t) -> LogicalResult {
+        OpBuilder::InsertionGuard outside(builder);
+        if (part >= 0 && (part + 1) * threads * lanes > width) {
+          auto guard =
+              scf::IfOp::create(builder, loc, less(base, constant(width)));
+          builder.setInsertionPointToStart(guard.thenBlock());
+        }
+        dims = {constant(0), position, base};
+        SmallVector<Lanes> initial;
+        for (OpOperand &init : op.getDpsInitsMutable()) {
+          FailureOr<Lanes> values = loadLanes(op, init, base, lanes);
+          if (failed(values))
+            return failure();
+          initial.push_back(*values);
+        }
+        FailureOr<SmallVector<Lanes>> results = accumulateLanes(
+            op, base, constant(0), batch, 1, 1, initial, [&](Value sample) {
+              return SmallVector<Value, 3>{sample, position, base};
+            });
+        if (failed(results))
+          return failure();
+        dims = {constant(0), position, base};
+        return storeLanes(op, base, *results);
+      });
 }
 
 LogicalResult GPUKernelEmitter::emitPositions() {

@@ -43,6 +43,8 @@ public:
 
 private:
   void chooseShape();
+  /// Whether threads can take `lanes` elements of the op's rows at a time.
+  bool fitsLanes(mlir::linalg::GenericOp op);
   mlir::LogicalResult emitRows();
   mlir::LogicalResult emitRowOp(mlir::linalg::GenericOp op);
   mlir::LogicalResult emitReduction(mlir::linalg::GenericOp op);
@@ -76,11 +78,13 @@ private:
   mlir::LogicalResult storeLanes(mlir::linalg::GenericOp op, mlir::Value base,
                                  mlir::ArrayRef<Lanes> results);
   mlir::LogicalResult findInvariants(mlir::linalg::GenericOp op);
-  /// Calls `body(iteration, base)` for the parts of a row of `width` elements
-  /// that are this thread's.
+  /// Calls `body(iteration, base, count)` for the parts of a row of `width`
+  /// elements that are this thread's: `lanes` elements each or, of what a long
+  /// row has behind the last whole vector, one.
   mlir::LogicalResult forEachPart(
       int64_t width,
-      llvm::function_ref<mlir::LogicalResult(int64_t, mlir::Value)> body);
+      llvm::function_ref<mlir::LogicalResult(int64_t, mlir::Value, int64_t)>
+          body);
   mlir::LogicalResult storeScalars(mlir::linalg::GenericOp op);
 
   /// One set of lanes for each result.

@@ -203,18 +203,27 @@ LogicalResult GPUKernelEmitter::storeLanes(linalg::GenericOp op, Value base,
 }
 
 LogicalResult GPUKernelEmitter::forEachPart(
-    int64_t width, function_ref<LogicalResult(int64_t, Value)> body) {
+    int64_t width, function_ref<LogicalResult(int64_t, Value, int64_t)> body) {
   Value first = multiply(thread, lanes);
   if (!isUnrolled(width)) {
-    auto loop = scf::ForOp::create(builder, loc, first, constant(width),
+    int64_t whole = width - width % lanes;
+    auto loop = scf::ForOp::create(builder, loc, first, constant(whole),
                                    constant(threads * lanes));
-    OpBuilder::InsertionGuard guard(builder);
+    OpBuilder::InsertionGuard outside(builder);
     builder.setInsertionPointToStart(loop.getBody());
-    return body(-1, loop.getInductionVar());
+    if (failed(body(-1, loop.getInductionVar(), lanes)))
+      return failure();
+    if (whole == width)
+      return success();
+    builder.setInsertionPointAfter(loop);
+    auto guard =
+        scf::IfOp::create(builder, loc, less(thread, constant(width - whole)));
+    builder.setInsertionPointToStart(guard.thenBlock());
+    return body(-1, add(constant(whole), thread), 1);
   }
   for (int64_t part = 0; part * threads * lanes < width; ++part) {
     Value base = add(first, constant(part * threads * lanes));
-    if (failed(body(part, base)))
+    if (failed(body(part, base, lanes)))
       return failure();
   }
   return success();

@@ -75,12 +75,12 @@ LogicalResult GPUKernelEmitter::emitReduction(linalg::GenericOp op) {
         builder.getFloatAttr(type.getElementType(), combiner->neutral)));
     initial.push_back(invariants[op.getNumDpsInputs() + i]);
   }
-  auto accumulate = [&](Value base,
-                        ValueRange from) -> FailureOr<SmallVector<Value>> {
+  auto accumulate = [&](Value base, ValueRange from,
+                        int64_t count) -> FailureOr<SmallVector<Value>> {
     SmallVector<Lanes> carried;
     for (Value value : from)
       carried.push_back({value});
-    FailureOr<SmallVector<Lanes>> results = emitLanes(op, base, lanes, carried);
+    FailureOr<SmallVector<Lanes>> results = emitLanes(op, base, count, carried);
     if (failed(results))
       return failure();
     SmallVector<Value> values;
@@ -89,41 +89,56 @@ LogicalResult GPUKernelEmitter::emitReduction(linalg::GenericOp op) {
     return values;
   };
 
+  /// Only some threads have these.
+  auto accumulateIf = [&](Value isTheirs, Value base,
+                          int64_t count) -> LogicalResult {
+    auto guard = scf::IfOp::create(builder, loc, TypeRange(ValueRange(partial)),
+                                   isTheirs, true);
+    OpBuilder::InsertionGuard outside(builder);
+    builder.setInsertionPointToStart(guard.thenBlock());
+    FailureOr<SmallVector<Value>> values = accumulate(base, partial, count);
+    if (failed(values))
+      return failure();
+    scf::YieldOp::create(builder, loc, *values);
+    builder.setInsertionPointToStart(guard.elseBlock());
+    scf::YieldOp::create(builder, loc, partial);
+    partial.assign(guard.getResults().begin(), guard.getResults().end());
+    return success();
+  };
+
   Value first = multiply(thread, lanes), end = constant(width);
   if (isUnrolled(width)) {
     for (iteration = 0; iteration * threads * lanes < width; ++iteration) {
       Value base = add(first, constant(iteration * threads * lanes));
       if ((iteration + 1) * threads * lanes <= width) {
-        FailureOr<SmallVector<Value>> values = accumulate(base, partial);
+        FailureOr<SmallVector<Value>> values = accumulate(base, partial, lanes);
         if (failed(values))
           return failure();
         partial = *values;
         continue;
       }
-      auto guard = scf::IfOp::create(
-          builder, loc, TypeRange(ValueRange(partial)), less(base, end), true);
-      OpBuilder::InsertionGuard outside(builder);
-      builder.setInsertionPointToStart(guard.thenBlock());
-      FailureOr<SmallVector<Value>> values = accumulate(base, partial);
-      if (failed(values))
+      if (failed(accumulateIf(less(base, end), base, lanes)))
         return failure();
-      scf::YieldOp::create(builder, loc, *values);
-      builder.setInsertionPointToStart(guard.elseBlock());
-      scf::YieldOp::create(builder, loc, partial);
-      partial.assign(guard.getResults().begin(), guard.getResults().end());
     }
     iteration = -1;
   } else {
-    auto loop = scf::ForOp::create(builder, loc, first, end,
+    int64_t whole = width - width % lanes;
+    auto loop = scf::ForOp::create(builder, loc, first, constant(whole),
                                    constant(threads * lanes), partial);
-    OpBuilder::InsertionGuard outside(builder);
-    builder.setInsertionPointToStart(loop.getBody());
-    FailureOr<SmallVector<Value>> values =
-        accumulate(loop.getInductionVar(), loop.getRegionIterArgs());
-    if (failed(values))
-      return failure();
-    scf::YieldOp::create(builder, loc, *values);
+    {
+      OpBuilder::InsertionGuard outside(builder);
+      builder.setInsertionPointToStart(loop.getBody());
+      FailureOr<SmallVector<Value>> values =
+          accumulate(loop.getInductionVar(), loop.getRegionIterArgs(), lanes);
+      if (failed(values))
+        return failure();
+      scf::YieldOp::create(builder, loc, *values);
+    }
     partial.assign(loop.getResults().begin(), loop.getResults().end());
+    if (whole < width &&
+        failed(accumulateIf(less(thread, constant(width - whole)),
+                            add(constant(whole), thread), 1)))
+      return failure();
   }
 
   for (auto [i, combiner] : llvm::enumerate(combiners)) {
@@ -145,8 +160,9 @@ LogicalResult GPUKernelEmitter::emitRowOp(linalg::GenericOp op) {
     return emitReduction(op);
 
   int64_t width = op.getStaticLoopRanges()[2];
-  auto emitPart = [&](Value base) -> FailureOr<SmallVector<Lanes>> {
-    FailureOr<SmallVector<Lanes>> results = emitLanes(op, base, lanes, {});
+  auto emitPart = [&](Value base,
+                      int64_t count) -> FailureOr<SmallVector<Lanes>> {
+    FailureOr<SmallVector<Lanes>> results = emitLanes(op, base, count, {});
     if (succeeded(results) && failed(storeLanes(op, base, *results)))
       return failure();
     return results;
@@ -155,38 +171,39 @@ LogicalResult GPUKernelEmitter::emitRowOp(linalg::GenericOp op) {
     for (auto [result, values] : llvm::zip_equal(op->getResults(), results))
       registers[result].push_back(values);
   };
-  return forEachPart(width, [&](int64_t part, Value base) -> LogicalResult {
-    iteration = part;
-    auto reset = llvm::scope_exit([&] { iteration = -1; });
-    if (part < 0)
-      return emitPart(base);
-    if ((part + 1) * threads * lanes <= width) {
-      FailureOr<SmallVector<Lanes>> results = emitPart(base);
-      if (succeeded(results))
-        keep(*results);
-      return results;
-    }
-    // Only some threads have a last part.
-    SmallVector<Type> types;
-    for (Value result : op->getResults())
-      types.append(lanes,
-                   cast<RankedTensorType>(result.getType()).getElementType());
-    auto guard = scf::IfOp::create(builder, loc, types,
-                                   less(base, constant(width)), true);
-    OpBuilder::InsertionGuard outside(builder);
-    builder.setInsertionPointToStart(guard.thenBlock());
-    FailureOr<SmallVector<Lanes>> results = emitPart(base);
-    if (failed(results))
-      return failure();
-    scf::YieldOp::create(builder, loc, flatten(*results));
-    builder.setInsertionPointToStart(guard.elseBlock());
-    SmallVector<Value> nothing;
-    for (Type type : types)
-      nothing.push_back(LLVM::PoisonOp::create(builder, loc, type));
-    scf::YieldOp::create(builder, loc, nothing);
-    keep(cut(guard.getResults()));
-    return success();
-  });
+  return forEachPart(
+      width, [&](int64_t part, Value base, int64_t count) -> LogicalResult {
+        iteration = part;
+        auto reset = llvm::scope_exit([&] { iteration = -1; });
+        if (part < 0)
+          return emitPart(base, count);
+        if ((part + 1) * threads * lanes <= width) {
+          FailureOr<SmallVector<Lanes>> results = emitPart(base, count);
+          if (succeeded(results))
+            keep(*results);
+          return results;
+        }
+        // Only some threads have a last part.
+        SmallVector<Type> types;
+        for (Value result : op->getResults())
+          types.append(
+              lanes, cast<RankedTensorType>(result.getType()).getElementType());
+        auto guard = scf::IfOp::create(builder, loc, types,
+                                       less(base, constant(width)), true);
+        OpBuilder::InsertionGuard outside(builder);
+        builder.setInsertionPointToStart(guard.thenBlock());
+        FailureOr<SmallVector<Lanes>> results = emitPart(base, count);
+        if (failed(results))
+          return failure();
+        scf::YieldOp::create(builder, loc, flatten(*results));
+        builder.setInsertionPointToStart(guard.elseBlock());
+        SmallVector<Value> nothing;
+        for (Type type : types)
+          nothing.push_back(LLVM::PoisonOp::create(builder, loc, type));
+        scf::YieldOp::create(builder, loc, nothing);
+        keep(cut(guard.getResults()));
+        return success();
+      });
 }
 
 LogicalResult GPUKernelEmitter::emitRows() {

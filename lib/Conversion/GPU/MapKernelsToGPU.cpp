@@ -84,6 +84,21 @@ public:
 
 } // namespace
 
+bool GPUKernelEmitter::fitsLanes(linalg::GenericOp op) {
+  int64_t width = op.getStaticLoopRanges()[2];
+  if (width % lanes == 0)
+    return true;
+  // What is behind the last whole vector of a long row is taken one by one.
+  bool isLong =
+      llvm::divideCeil(width, kMostThreads * lanes) * lanes > kMostPerThread;
+  return kind == KernelKind::Rows && isLong &&
+         llvm::all_of(op->getOpOperands(), [&](OpOperand &operand) {
+           auto type = cast<RankedTensorType>(operand.get().getType());
+           return type.getRank() < 2 || !isElement(op, operand) ||
+                  exec::getRowElements(type) % lanes == 0;
+         });
+}
+
 void GPUKernelEmitter::chooseShape() {
   // All ops of a kernel cut a row the same way, so that what one writes is the
   // same thread's to read.
@@ -101,8 +116,7 @@ void GPUKernelEmitter::chooseShape() {
   }
   lanes = 128 / bits;
   for (linalg::GenericOp op : ops)
-    while (kind != KernelKind::Flat && op.getNumLoops() == 3 &&
-           op.getStaticLoopRanges()[2] % lanes != 0)
+    while (kind != KernelKind::Flat && op.getNumLoops() == 3 && !fitsLanes(op))
       lanes /= 2;
   if (kind == KernelKind::Flat) {
     threads = kFlatThreads;

@@ -67,8 +67,10 @@ Value KernelEmitter::address(const Storage &storage, ArrayRef<Value> indices) {
   unsigned first = storage.rowOnly ? 2 : 0;
   for (unsigned i = first; i < indices.size(); ++i) {
     if (offset)
-      offset = arith::MulIOp::create(builder, loc, offset,
-                                     constant(storage.type.getDimSize(i)));
+      offset = arith::MulIOp::create(
+          builder, loc, offset,
+          constant(i + 1 == indices.size() ? exec::getRowElements(storage.type)
+                                           : storage.type.getDimSize(i)));
     offset = offset ? arith::AddIOp::create(builder, loc, offset, indices[i])
                           .getResult()
                     : indices[i];

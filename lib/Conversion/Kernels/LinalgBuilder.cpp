@@ -78,13 +78,17 @@ Value ElementBuilder::convert(Value value, Type type) {
 // LinalgBuilder
 //===----------------------------------------------------------------------===//
 
-Value LinalgBuilder::empty(Value like, ArrayRef<int64_t> shape,
-                           Type elementType) {
+Value LinalgBuilder::empty(Value like, RankedTensorType type) {
   SmallVector<Value> sizes;
-  for (auto [dim, size] : llvm::enumerate(shape))
+  for (auto [dim, size] : llvm::enumerate(type.getShape()))
     if (ShapedType::isDynamic(size))
       sizes.push_back(tensor::DimOp::create(rewriter, loc, like, dim));
-  return tensor::EmptyOp::create(rewriter, loc, shape, elementType, sizes);
+  return tensor::EmptyOp::create(rewriter, loc, type, sizes);
+}
+
+Value LinalgBuilder::empty(Value like, ArrayRef<int64_t> shape,
+                           Type elementType) {
+  return empty(like, RankedTensorType::get(shape, elementType));
 }
 
 Value LinalgBuilder::filledPerToken(Value like, double value, int64_t heads) {
@@ -166,7 +170,7 @@ Value LinalgBuilder::map(StringRef dims, Type type, ArrayRef<Operand> inputs,
   });
   if (like == inputs.end())
     like = inputs.begin();
-  Value init = empty(like->value, tensor.getShape(), tensor.getElementType());
+  Value init = empty(like->value, tensor);
   return generic(dims, inputs, {{init, dims}},
                  [&](ElementBuilder &b, ValueRange in, ValueRange) {
                    return SmallVector<Value>{body(b, in)};

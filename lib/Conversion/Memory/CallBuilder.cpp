@@ -44,13 +44,10 @@ Value CallBuilder::getBuffer(Value value) {
       type.getDimSize(1) != chunk->tokens)
     return buffer;
   Value &rows = chunk->rows[buffer];
-  if (!rows) {
-    SmallVector<int64_t> shape(type.getShape());
-    shape[1] = chunk->end - chunk->first;
-    rows = exec::RowsOp::create(builder, loc,
-                                MemRefType::get(shape, type.getElementType()),
-                                buffer, chunk->first);
-  }
+  if (!rows)
+    rows = exec::RowsOp::create(
+        builder, loc, exec::getTokensType(type, chunk->end - chunk->first),
+        buffer, chunk->first);
   return rows;
 }
 

@@ -108,10 +108,7 @@ private:
 bool ExchangeSplitter::isAligned(Value buffer, int64_t bytes) const {
   if (!buffer)
     return true;
-  auto type = cast<MemRefType>(buffer.getType());
-  int64_t row = ShapedType::getNumElements(type.getShape().drop_front(2)) *
-                type.getElementTypeBitWidth() / 8;
-  return row % bytes == 0;
+  return exec::getTokenBytes(cast<MemRefType>(buffer.getType())) % bytes == 0;
 }
 
 /// Whether the product may run in parts up to `end`.
@@ -129,12 +126,9 @@ bool ExchangeSplitter::canSplit(exec::ProductOp product, Operation *end) const {
 Value ExchangeSplitter::getRows(Value buffer, int64_t first, int64_t end) {
   if (!buffer)
     return {};
-  auto type = cast<MemRefType>(buffer.getType());
-  SmallVector<int64_t> shape(type.getShape());
-  shape[1] = end - first;
-  return exec::RowsOp::create(builder, start.getLoc(),
-                              MemRefType::get(shape, type.getElementType()),
-                              buffer, first);
+  MemRefType type =
+      exec::getTokensType(cast<MemRefType>(buffer.getType()), end - first);
+  return exec::RowsOp::create(builder, start.getLoc(), type, buffer, first);
 }
 
 void ExchangeSplitter::createProduct(exec::ProductOp product, int64_t first,

@@ -34,7 +34,7 @@ RankedTensorType TokenChunks::getTypeInside(Value value, int64_t count) {
   auto type = cast<RankedTensorType>(value.getType());
   SmallVector<int64_t> shape(type.getShape());
   shape[1] = count;
-  return RankedTensorType::get(shape, type.getElementType());
+  return type.clone(shape);
 }
 
 namespace {
@@ -105,8 +105,7 @@ int64_t ChunkFinder::getMultiple(const TokenChunks &chunks) const {
     auto type = dyn_cast<RankedTensorType>(value.getType());
     if (!type || !exec::getBufferSize(type).perSample)
       return;
-    int64_t bytes = ShapedType::getNumElements(type.getShape().drop_front(2)) *
-                    type.getElementTypeBitWidth() / 8;
+    int64_t bytes = exec::getTokenBytes(type);
     // Kernels alone read vectors of tokens' numbers.
     int64_t wanted =
         type.getRank() < 3 ? std::min(alignment, vectorBytes) : alignment;

@@ -523,6 +523,9 @@ struct ProductModel
   FailureOr<int64_t> getLibraryScratch(Operation *op, int64_t maxBatch,
                                        int threads) const {
     PoplarGemm gemm = cast<exec::ProductOp>(op).getDescriptor();
+    if (gemm.a_row || gemm.c_row)
+      return op->emitOpError("has padded rows, which libraries of CPUs are not "
+                             "told of");
     int64_t bytes = poplar_gemm_scratch_bytes(&gemm, maxBatch, threads);
     if (bytes < 0)
       return op->emitOpError(explainNoProduct(gemm.a_type));

@@ -53,7 +53,10 @@ BufferSize exec::getBufferSize(Type type) {
         false};
   int64_t elements = 1;
   bool perSample = false;
-  for (int64_t size : shaped.getShape()) {
+  SmallVector<int64_t> shape(shaped.getShape());
+  if (hasPaddedRows(shaped))
+    shape.back() = getRowElements(shaped);
+  for (int64_t size : shape) {
     if (ShapedType::isDynamic(size))
       perSample = true;
     else if (llvm::MulOverflow(elements, size, elements) ||
@@ -67,9 +70,64 @@ BufferSize exec::getBufferSize(Type type) {
   return {int64_t(llvm::alignTo(bytes, POPLAR_ALIGNMENT)), perSample};
 }
 
+LogicalResult
+RowAttr::verifyEncoding(ArrayRef<int64_t> shape, Type,
+                        function_ref<InFlightDiagnostic()> emitError) const {
+  if (shape.size() < 2 || ShapedType::isDynamic(shape.back()) ||
+      getElements() < shape.back())
+    return emitError() << "rows of " << shape << " cannot be " << getElements()
+                       << " elements apart";
+  return success();
+}
+
+/// A buffer of this shape, with `row` elements from one row to the next.
+static MemRefType getRowsType(ArrayRef<int64_t> shape, Type elementType,
+                              int64_t row) {
+  if (shape.empty() || shape.back() == row)
+    return MemRefType::get(shape, elementType);
+  SmallVector<int64_t> strides(shape.size(), 1);
+  int64_t stride = row;
+  for (size_t dim = shape.size() - 1; dim-- > 0; stride *= shape[dim])
+    strides[dim] = stride;
+  auto layout =
+      StridedLayoutAttr::get(elementType.getContext(), /*offset=*/0, strides);
+  return MemRefType::get(shape, elementType, layout);
+}
+
 MemRefType exec::getBufferType(Type tensor) {
   auto type = cast<RankedTensorType>(tensor);
-  return MemRefType::get(type.getShape(), type.getElementType());
+  return getRowsType(type.getShape(), type.getElementType(),
+                     getRowElements(type));
+}
+
+MemRefType exec::getTokensType(MemRefType whole, int64_t tokens) {
+  SmallVector<int64_t> shape(whole.getShape());
+  shape[1] = tokens;
+  // Numbers of tokens have no rows of their own.
+  return getRowsType(shape, whole.getElementType(),
+                     whole.getRank() > 2 ? getRowElements(whole) : tokens);
+}
+
+int64_t exec::getRowElements(ShapedType type) {
+  if (auto tensor = dyn_cast<RankedTensorType>(type))
+    if (auto row = dyn_cast_or_null<RowAttr>(tensor.getEncoding()))
+      return row.getElements();
+  if (auto buffer = dyn_cast<MemRefType>(type))
+    if (auto layout = dyn_cast<StridedLayoutAttr>(buffer.getLayout());
+        layout && buffer.getRank() > 1)
+      return layout.getStrides()[buffer.getRank() - 2];
+  return type.getRank() ? type.getShape().back() : 1;
+}
+
+bool exec::hasPaddedRows(ShapedType type) {
+  return type.getRank() && getRowElements(type) != type.getShape().back();
+}
+
+int64_t exec::getTokenBytes(ShapedType type) {
+  int64_t elements = ShapedType::getNumElements(type.getShape().drop_front(2));
+  if (hasPaddedRows(type))
+    elements = elements / type.getShape().back() * getRowElements(type);
+  return elements * type.getElementTypeBitWidth() / 8;
 }
 
 int32_t exec::getPoplarType(Type elementType) {

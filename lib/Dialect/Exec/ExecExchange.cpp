@@ -20,6 +20,7 @@ LogicalResult RowsOp::verify() {
       part.getElementType() != whole.getElementType() ||
       part.getDimSize(0) != whole.getDimSize(0) ||
       part.getShape().drop_front(2) != whole.getShape().drop_front(2) ||
+      (part.getRank() > 2 && getRowElements(part) != getRowElements(whole)) ||
       int64_t(getFirst()) + part.getDimSize(1) > whole.getDimSize(1))
     return emitOpError("takes ") << part << " from token " << getFirst()
                                  << ", which does not lie in " << whole;
@@ -27,9 +28,7 @@ LogicalResult RowsOp::verify() {
 }
 
 int64_t RowsOp::getRowBytes() {
-  auto type = cast<MemRefType>(getRows().getType());
-  return ShapedType::getNumElements(type.getShape().drop_front(2)) *
-         type.getElementTypeBitWidth() / 8;
+  return getTokenBytes(cast<MemRefType>(getRows().getType()));
 }
 
 WaitExchangeOp StartExchangeOp::getWait() {

@@ -159,6 +159,8 @@ PoplarGemm ProductOp::getDescriptor() {
   gemm.c_type = getPoplarType(c.getElementType());
   gemm.epilogue = int32_t(getEpilogue());
   gemm.tf32 = getTf32();
+  gemm.a_row = hasPaddedRows(a) ? getRowElements(a) : 0;
+  gemm.c_row = hasPaddedRows(c) ? getRowElements(c) : 0;
   return gemm;
 }
 
@@ -190,6 +192,13 @@ LogicalResult ProductOp::verify() {
     return emitOpError("has a bias ")
            << getBias().getType() << " that is not one for each column of "
            << c;
+  bool isPlain = getEpilogue() == Epilogue::Store && !getBias();
+  if (hasPaddedRows(b) ||
+      (hasPaddedRows(c) && (hasPaddedRows(a) || c.getRank() != 3)) ||
+      ((hasPaddedRows(a) || hasPaddedRows(c)) &&
+       (!isPlain || nn::isQuantized(b))))
+    return emitOpError("has padded rows that no product reads or writes: ")
+           << a << ", " << b << " into " << c;
   bool wantsAux =
       getEpilogue() != Epilogue::Store && getEpilogue() != Epilogue::Gelu;
   if (wantsAux != (getAux() != nullptr))

@@ -89,6 +89,38 @@ exec.kernel @largest(%x: tensor<?x4x72xf32>) -> tensor<?x4xf32>
 // -----
 
 #btd = affine_map<(d0, d1, d2) -> (d0, d1, d2)>
+
+// A long row of 50257 elements that is padded begins aligned: threads take eight
+// of its elements at a time, and the first one of them what is left.
+
+// CHECK: exec.gpu_kernel "padded" block [1024, 1, 1]
+// CHECK-LABEL: gpu.func @padded
+// CHECK: %[[WHOLE:.+]] = arith.constant 50256 : i64
+// CHECK: scf.for %{{.+}} = %{{.+}} to %[[WHOLE]]
+// CHECK: %[[ROW:.+]] = arith.constant 50304 : i64
+// CHECK: arith.muli %{{.+}}, %[[ROW]]
+// CHECK: llvm.load {{.+}} {alignment = 16 : i64} : !llvm.ptr -> vector<8xbf16>
+// CHECK: llvm.store {{.+}} {alignment = 16 : i64} : vector<8xbf16>
+// CHECK: scf.if
+// CHECK: llvm.load {{.+}} : !llvm.ptr -> bf16
+// CHECK: llvm.store {{.+}} : bf16
+exec.kernel @padded(%x: tensor<?x4x50257xbf16, #exec.row<50304>>) -> tensor<?x4x50257xbf16, #exec.row<50304>>
+    rows 4 per_sample {
+  %c0 = arith.constant 0 : index
+  %b = tensor.dim %x, %c0 : tensor<?x4x50257xbf16, #exec.row<50304>>
+  %e = tensor.empty(%b) : tensor<?x4x50257xbf16, #exec.row<50304>>
+  %y = linalg.generic {indexing_maps = [#btd, #btd], iterator_types = ["parallel", "parallel", "parallel"]}
+      ins(%x : tensor<?x4x50257xbf16, #exec.row<50304>>) outs(%e : tensor<?x4x50257xbf16, #exec.row<50304>>) {
+  ^bb0(%a: bf16, %o: bf16):
+    %n = arith.negf %a : bf16
+    linalg.yield %n : bf16
+  } -> tensor<?x4x50257xbf16, #exec.row<50304>>
+  exec.yield %y : tensor<?x4x50257xbf16, #exec.row<50304>>
+}
+
+// -----
+
+#btd = affine_map<(d0, d1, d2) -> (d0, d1, d2)>
 #d = affine_map<(d0, d1, d2) -> (d2)>
 
 // Columns: 2 threads of 8 bf16 columns each, which is what memory gives at a time,

@@ -167,3 +167,18 @@ func.func @infer(%x: i32) -> i32 {
 func.func @forward.chunk1(%x: tensor<?x4xf32>) attributes {zero.turn = 1 : i64} {
   return
 }
+
+// -----
+
+nn.parameter @w : tensor<9x8xf32> ones
+zero.bucket @bucket [@w]
+func.func private @head(%x: tensor<?x4x8xf32>, %w: tensor<9x8xf32> {nn.parameter}) -> tensor<?x4x9xf32, #exec.row<32>> attributes {nn.unit} {
+  // expected-error @below {{has padded rows, which libraries of CPUs are not told of}}
+  %0 = nn.linear %x, %w : (tensor<?x4x8xf32>, tensor<9x8xf32>) -> tensor<?x4x9xf32, #exec.row<32>>
+  return %0 : tensor<?x4x9xf32, #exec.row<32>>
+}
+func.func @infer(%x: tensor<?x4x8xf32>) -> tensor<?x4x9xf32, #exec.row<32>> {
+  %w = nn.get_parameter @w : tensor<9x8xf32>
+  %0 = call @head(%x, %w) : (tensor<?x4x8xf32>, tensor<9x8xf32>) -> tensor<?x4x9xf32, #exec.row<32>>
+  return %0 : tensor<?x4x9xf32, #exec.row<32>>
+}

@@ -1,8 +1,13 @@
 // RUN: poplar-opt %s --expand-math | FileCheck %s
+// RUN: poplar-opt %s --expand-math=has-exp2 | FileCheck %s --check-prefixes=CHECK,EXP2
 
 // No calls of libm are left that LLVM could not vectorise.
 
 // CHECK-LABEL: func @expand
+// On a GPU, exp is a product and an instruction.
+// EXP2: %[[LOG2E:.+]] = arith.constant 1.442{{[0-9]+}} : f32
+// EXP2: %[[SCALED:.+]] = arith.mulf %arg0, %[[LOG2E]] : f32
+// EXP2: llvm.call_intrinsic "llvm.exp2.f32"(%[[SCALED]])
 // CHECK-NOT: math.{{exp|tanh|erf|log}}
 // CHECK: return
 func.func @expand(%x: f32) -> (f32, f32, f32, f32) {

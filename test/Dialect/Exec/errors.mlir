@@ -226,3 +226,16 @@ exec.kernel @kernel(%x: tensor<?x4xindex>) rows 4 {
 exec.kernel @kernel(%x: tensor<?x9223372036854775807xf32>) rows 4 {
   exec.yield
 }
+
+// -----
+
+exec.function unit @unit(%x: memref<?x4x8xf32>, %w: memref<8x8xf32>, %b: memref<8xf32>, %y: memref<?x4x8xf32, strided<[64, 16, 1]>>) scratch 0 {
+  // expected-error @below {{has padded rows that no product reads or writes}}
+  exec.product %x, %w bias %b into %y : (memref<?x4x8xf32>, memref<8x8xf32>, memref<8xf32>, memref<?x4x8xf32, strided<[64, 16, 1]>>)
+  exec.return
+}
+
+// -----
+
+// expected-error @below {{rows of 4, 8 cannot be 7 elements apart}}
+func.func private @rows(%x: tensor<4x8xf32, #exec.row<7>>)

@@ -283,8 +283,9 @@ class Workshop:
         return target
 
     def model(self, name):
-        """One of MODELS, or one with as many blocks: "llama-6"; or one whose
-        logits are made in chunks of so many bytes a sample: "llama:8192"."""
+        """One of MODELS, or one with as many blocks: "llama-6"; of a vocabulary:
+        "llama@257"; or one whose logits are made in chunks of so many bytes a
+        sample: "llama:8192"."""
 
         def make(target):
             base, _, chunk_bytes = name.partition(":")
@@ -296,14 +297,16 @@ class Workshop:
                     head + "@loss(" + loss.replace("{nn.unit}", mark, 1)
                 )
                 return
-            family, _, blocks = name.partition("-")
+            family, _, vocabulary = name.partition("@")
+            family, _, blocks = family.partition("-")
             config = os.path.join(SOURCES, "examples", "models", f"tiny-{family}.json")
-            if blocks:
+            if blocks or vocabulary:
                 with open(config) as file:
                     options = json.load(file)
                 layers = "n_layer" if family == "gpt2" else "num_hidden_layers"
-                assert layers in options
-                options[layers] = int(blocks)
+                for key, wanted in (layers, blocks), ("vocab_size", vocabulary):
+                    assert key in options
+                    options[key] = int(wanted or options[key])
                 config = self.path(f"{name}.json")
                 with open(config, "w") as file:
                     json.dump(options, file)

@@ -89,6 +89,7 @@ public:
       : rewriter(rewriter), loc(loc) {}
 
   /// An uninitialised tensor whose dynamic dimensions are those of `like`.
+  mlir::Value empty(mlir::Value like, mlir::RankedTensorType type);
   mlir::Value empty(mlir::Value like, llvm::ArrayRef<int64_t> shape,
                     mlir::Type elementType);
   /// An f32 [B,T*heads] tensor for activations `like`, filled with `value`.

@@ -32,6 +32,25 @@ def FuseGemmEpilogues : Pass<"fuse-gemm-epilogues", "::mlir::ModuleOp"> {
   }];
 }
 
+def PadLogits : Pass<"pad-logits", "::mlir::ModuleOp"> {
+  let summary = "Align the rows of logits of an odd vocabulary";
+  let description = [{
+    For GPUs, after differentiation: cuBLASLt has no fast kernel for rows that
+    begin at odd places, such as those of 50257 elements of 16 bits. Rows of
+    products that only losses and other products read, and rows of their
+    gradient, are put at multiples of a cache line in memory. Shapes remain: no
+    padding is ever computed or read, and parameters, their shards and
+    checkpoints stay as they are. Logits that a step returns, as to sample from
+    them, stay dense.
+
+    ```mlir
+    %y = nn.linear %x, %w : (tensor<?x4x8xbf16>, tensor<257x8xbf16>)
+        -> tensor<?x4x257xbf16>  // -> tensor<?x4x257xbf16, #exec.row<320>>
+    ```
+  }];
+  let dependentDialects = ["::poplar::exec::ExecDialect"];
+}
+
 def ConvertNNToLinalg : Pass<"convert-nn-to-linalg", "::mlir::ModuleOp"> {
   let summary = "Lower row-wise nn ops to linalg on tensors";
   let description = [{

@@ -47,10 +47,16 @@ def ExpandMath : Pass<"expand-math", "::mlir::ModuleOp"> {
   let summary = "Approximate transcendental functions by polynomials";
   let description = [{
     exp, tanh, erf and log become basic operations. LLVM can vectorise these with
-    the loop around them, but not calls of libm.
+    the loop around them, but not calls of libm. A GPU has an instruction for 2 to
+    the power of an f32, which replaces 23 of the polynomial.
   }];
+  let options = [
+    Option<"hasExp2", "has-exp2", "bool", "false",
+           "Compute exp of f32 by the processor's exp2">
+  ];
   let dependentDialects = ["::mlir::arith::ArithDialect",
-    "::mlir::math::MathDialect", "::mlir::vector::VectorDialect"];
+    "::mlir::LLVM::LLVMDialect", "::mlir::math::MathDialect",
+    "::mlir::vector::VectorDialect"];
 }
 
 #endif // POPLAR_CONVERSION_PROGRAM_PASSES_TD

@@ -18,6 +18,7 @@
 #include "mlir/IR/Dialect.h"
 #include "mlir/IR/OpImplementation.h"
 #include "mlir/IR/SymbolTable.h"
+#include "mlir/IR/TensorEncoding.h"
 #include "mlir/Interfaces/ControlFlowInterfaces.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
@@ -50,6 +51,16 @@ BufferSize getBufferSize(mlir::Type type);
 
 /// The buffer that a tensor of this type lies in.
 mlir::MemRefType getBufferType(mlir::Type tensor);
+
+/// Elements from one row, the last dimension, of a tensor or a buffer to the
+/// next: more than a row has where rows are padded.
+int64_t getRowElements(mlir::ShapedType type);
+/// Whether rows are padded.
+bool hasPaddedRows(mlir::ShapedType type);
+/// Bytes from one token of a buffer [batch, tokens, ...] to the next.
+int64_t getTokenBytes(mlir::ShapedType type);
+/// A buffer of `tokens` tokens of each sample, otherwise as `whole`.
+mlir::MemRefType getTokensType(mlir::MemRefType whole, int64_t tokens);
 
 /// PoplarType of an element type: f32, bf16, f16, quantised, or ui8 for bytes.
 int32_t getPoplarType(mlir::Type elementType);

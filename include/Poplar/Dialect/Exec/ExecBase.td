@@ -18,6 +18,7 @@ include "mlir/IR/BuiltinAttributeInterfaces.td"
 include "mlir/IR/EnumAttr.td"
 include "mlir/IR/OpBase.td"
 include "mlir/IR/SymbolInterfaces.td"
+include "mlir/IR/TensorEncoding.td"
 include "mlir/Interfaces/FunctionInterfaces.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
 include "Poplar/Dialect/Exec/ExecEnums.td"
@@ -64,6 +65,22 @@ def Exec_RecordAttr : AttrDef<ExecDialect, "Record"> {
                         "::mlir::DictionaryAttr":$fields);
   let assemblyFormat = "`<` $type `,` $fields `>`";
   let genVerifyDecl = 1;
+}
+
+def Exec_RowAttr : AttrDef<ExecDialect, "Row",
+    [DeclareAttrInterfaceMethods<VerifiableTensorEncoding>]> {
+  let mnemonic = "row";
+  let summary = "How far apart the rows of a tensor lie in memory";
+  let description = [{
+    ```mlir
+    tensor<?x32x257xbf16, #exec.row<320>>
+    ```
+    The encoding of a tensor whose buffer has this many elements from one row,
+    the last dimension, to the next. What is behind a row is never read. The
+    buffer is a memref with such strides.
+  }];
+  let parameters = (ins "int64_t":$elements);
+  let assemblyFormat = "`<` $elements `>`";
 }
 
 def Exec_Place : DefaultValuedParameter<"int64_t", "-1">;

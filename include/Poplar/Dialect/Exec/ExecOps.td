@@ -447,7 +447,8 @@ def Exec_ProductOp : Exec_Op<"product", [AttrSizedOperandSegments]> {
     not, the rows of `a` and `b` are added up over all samples, and `c` is
     accumulated into: [M,N] += [B*T,M]^T [B*T,N]. `epilogue` and the operands
     `bias` and `aux` are PoplarGemm's (Runtime/ABI.h). `tf32` rounds operands in
-    f32 to TF32.
+    f32 to TF32. Of a plain product on a GPU, the rows of `a`, or those of a `c`
+    per sample, may be padded.
   }];
   let arguments = (ins Exec_Buffer:$a, Exec_Buffer:$b,
     Optional<Exec_Buffer>:$bias, Optional<Exec_Buffer>:$aux, Exec_Buffer:$c,
