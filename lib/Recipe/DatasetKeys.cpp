@@ -17,6 +17,8 @@ using namespace poplar;
 
 /// The type of rows with conversations.
 static constexpr llvm::StringRef kChat = "chat_template";
+/// And of rows with texts.
+static constexpr llvm::StringRef kCompletion = "completion";
 /// The template that the model ships.
 static constexpr llvm::StringRef kOwnTemplate = "tokenizer_default";
 static constexpr llvm::StringRef kFallback = "tokenizer_default_fallback_";
@@ -74,15 +76,36 @@ void poplar::decideValSize(Translator &t, const RecipeEntry &entry) {
   }
 }
 
+/// Whether rows are texts, which axolotl splits into samples.
+static bool isCompletion(const yaml::Content &dataset) {
+  return getText(dataset, "type") == kCompletion;
+}
+
+/// How many data sets there are, and how many of them have texts.
+static std::pair<size_t, size_t> countCompletions(const Translator &t) {
+  std::pair<size_t, size_t> counts;
+  for (const char *key : {"datasets", "test_datasets"})
+    if (const RecipeEntry *list = t.top().find(key)) {
+      counts.first += list->node->elements.size();
+      counts.second +=
+          size_t(llvm::count_if(list->node->elements, isCompletion));
+    }
+  return counts;
+}
+
 void poplar::decideLongRows(Translator &t, const RecipeEntry &entry) {
   static constexpr std::pair<const char *, const char *> strategies[] = {
       {"drop", "drop"}, {"truncate", "cut"}, {"raise", "fail"}};
-  for (auto [theirs, ours] : strategies)
-    if (entry.text == theirs) {
-      t.honour(entry, "--long-examples", ours);
-      return;
-    }
-  t.fail(entry, "expected drop, truncate or raise, found " + entry.text);
+  auto known = llvm::find_if(
+      strategies, [&](const auto &it) { return entry.text == it.first; });
+  auto [datasets, completions] = countCompletions(t);
+  if (known == std::end(strategies))
+    t.fail(entry, "expected drop, truncate or raise, found " + entry.text);
+  else if (completions > 0)
+    // Nothing is too long once it has been split.
+    t.honour(entry, "--long-examples", "split");
+  else
+    t.honour(entry, "--long-examples", known->second);
 }
 
 /// A template of axolotl and what --chat-template calls it.
@@ -222,13 +245,23 @@ void poplar::decideType(Translator &t, const RecipeEntry &entry) {
                     "and their type");
   else if (entry.text == kChat || entry.text == "alpaca")
     t.accept(entry, "rows are read by their members");
-  else if (entry.text == "completion")
-    t.refuse(entry, "long rows are cut into samples there, and not here; give "
-                    "rows of at most sequence_len tokens to `poplar finetune "
-                    "MODEL --data FILE`");
+  else if (entry.text != kCompletion)
+    t.refuse(entry, "the types are alpaca, chat_template and completion; "
+                    "convert the rows to messages, or to instruction, input "
+                    "and output");
+  else if (auto [datasets, completions] = countCompletions(t);
+           datasets != completions)
+    t.refuse(entry, "long texts are split and other rows are not; train on "
+                    "them one after the other");
   else
-    t.refuse(entry, "the types are alpaca and chat_template; convert the rows "
-                    "to messages, or to instruction, input and output");
+    t.accept(entry, "rows are texts, of which all tokens count");
+}
+
+void poplar::decideField(Translator &t, const RecipeEntry &entry) {
+  if (entry.text == "text")
+    t.accept(entry, "texts are read from text");
+  else
+    t.refuse(entry, "texts are read from text; rename the member in the rows");
 }
 
 /// The name of a property of messages in the file.

@@ -244,6 +244,13 @@ TEST_F(RecipeTest, EveryMemberOfADataSetIsAccountedFor) {
                                        "    sahrds: 4\n")),
             "datasets[0].roles_to_train datasets[0].train_on_eos "
             "datasets[0].split datasets[0].sahrds");
+  EXPECT_EQ(listRefused(dataset("    type: completion\n    field: text\n")),
+            "");
+  EXPECT_EQ(listRefused(dataset("    type: completion\n    field: body\n")),
+            "datasets[0].field");
+  EXPECT_EQ(listRefused(dataset("    type: completion\n  - path: " + directory +
+                                "/test.jsonl\n" + chat)),
+            "datasets[0].type");
   EXPECT_EQ(listRefused(dataset("    type: {format: x}\n")),
             "datasets[0].type");
   EXPECT_EQ(listRefused(dataset("")), "datasets[0].type");
