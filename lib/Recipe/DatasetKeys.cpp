@@ -42,17 +42,36 @@ static std::vector<const yaml::Content *> listChats(const Translator &t) {
   return chats;
 }
 
+/// The template that a map names, or the file of one; empty if it names none.
+static llvm::StringRef getTemplate(llvm::StringRef name, llvm::StringRef file) {
+  bool isFile = !file.empty() && (name.empty() || name == kTemplateFile);
+  return isFile ? file : name;
+}
+
 /// The template that axolotl takes for a data set.
 static llvm::StringRef getTemplate(const Translator &t,
                                    const yaml::Content &dataset) {
-  llvm::StringRef own = getText(dataset, "chat_template");
-  if (own.empty() && !getText(dataset, "chat_template_jinja").empty())
-    return kTemplateFile;
+  llvm::StringRef own = getTemplate(getText(dataset, "chat_template"),
+                                    getText(dataset, "chat_template_jinja"));
   if (own.empty())
-    own = t.top().getText("chat_template");
-  if (own.empty() && t.top().find("chat_template_jinja"))
-    return kTemplateFile;
+    own = getTemplate(t.top().getText("chat_template"),
+                      t.top().getText("chat_template_jinja"));
   return own.empty() ? kOwnTemplate : own;
+}
+
+/// Handles a template that does not format all conversations; false if there is
+/// no other one.
+static bool refuseOthers(Translator &t, const RecipeEntry &entry) {
+  std::vector<const yaml::Content *> chats = listChats(t);
+  for (const yaml::Content *chat : chats)
+    if (llvm::StringRef other = getTemplate(t, *chat);
+        other != getTemplate(t, *chats.front())) {
+      t.refuse(entry, "all data sets have one template, and these have " +
+                          getTemplate(t, *chats.front()).str() + " and " +
+                          other.str());
+      return true;
+    }
+  return false;
 }
 
 void poplar::decideDatasets(Translator &t, const RecipeEntry &entry) {
@@ -142,37 +161,39 @@ static void decideTemplate(Translator &t, const RecipeEntry &entry,
                   "jinja and chat_template_jinja: FILE");
 }
 
+/// Whether a data set has the template of the recipe.
+static bool isTemplateUsed(const Translator &t) {
+  return llvm::any_of(listChats(t), [](const yaml::Content *chat) {
+    return getText(*chat, "chat_template").empty() &&
+           getText(*chat, "chat_template_jinja").empty();
+  });
+}
+
 void poplar::decideChatTemplate(Translator &t, const RecipeEntry &entry) {
-  if (listChats(t).empty())
-    t.ignore(entry, "no data set is of type chat_template");
-  else
+  if (!isTemplateUsed(t))
+    t.ignore(entry, "no data set of type chat_template takes it");
+  else if (!refuseOthers(t, entry))
     decideTemplate(t, entry, entry.text, t.top().find("chat_template_jinja"));
 }
 
 void poplar::decideChatTemplateFile(Translator &t, const RecipeEntry &entry) {
-  const Section &section =
-      &entry == t.top().find("chat_template_jinja") ? t.top() : t.dataset();
+  bool isOfRecipe = &entry == t.top().find("chat_template_jinja");
+  const Section &section = isOfRecipe ? t.top() : t.dataset();
   llvm::StringRef name = section.getText("chat_template");
-  if (listChats(t).empty())
-    t.ignore(entry, "no data set is of type chat_template");
-  else if (name.empty() || name == kTemplateFile)
-    decideTemplate(t, entry, kTemplateFile, &entry);
-  else
+  if (isOfRecipe ? !isTemplateUsed(t) : section.getText("type") != kChat)
+    t.ignore(entry, "no data set of type chat_template takes it");
+  else if (!name.empty() && name != kTemplateFile)
     t.ignore(entry, "chat_template names another template");
+  else if (!refuseOthers(t, entry))
+    decideTemplate(t, entry, kTemplateFile, &entry);
 }
 
 void poplar::decideDatasetTemplate(Translator &t, const RecipeEntry &entry) {
-  if (t.dataset().getText("type") != kChat) {
+  if (t.dataset().getText("type") != kChat)
     t.ignore(entry, "is for rows of type chat_template");
-    return;
-  }
-  for (const yaml::Content *other : listChats(t))
-    if (getTemplate(t, *other) != entry.text) {
-      t.refuse(entry, "all data sets have one template; another one has " +
-                          getTemplate(t, *other).str());
-      return;
-    }
-  decideTemplate(t, entry, entry.text, t.dataset().find("chat_template_jinja"));
+  else if (!refuseOthers(t, entry))
+    decideTemplate(t, entry, entry.text,
+                   t.dataset().find("chat_template_jinja"));
 }
 
 /// Files are JSON Lines, or a list of objects.
