@@ -17,6 +17,8 @@ using namespace poplar;
 
 /// The type of rows with conversations.
 static constexpr llvm::StringRef kChat = "chat_template";
+/// And of rows with texts.
+static constexpr llvm::StringRef kCompletion = "completion";
 /// The template that the model ships.
 static constexpr llvm::StringRef kOwnTemplate = "tokenizer_default";
 static constexpr llvm::StringRef kFallback = "tokenizer_default_fallback_";
@@ -40,17 +42,36 @@ static std::vector<const yaml::Content *> listChats(const Translator &t) {
   return chats;
 }
 
+/// The template that a map names, or the file of one; empty if it names none.
+static llvm::StringRef getTemplate(llvm::StringRef name, llvm::StringRef file) {
+  bool isFile = !file.empty() && (name.empty() || name == kTemplateFile);
+  return isFile ? file : name;
+}
+
 /// The template that axolotl takes for a data set.
 static llvm::StringRef getTemplate(const Translator &t,
                                    const yaml::Content &dataset) {
-  llvm::StringRef own = getText(dataset, "chat_template");
-  if (own.empty() && !getText(dataset, "chat_template_jinja").empty())
-    return kTemplateFile;
+  llvm::StringRef own = getTemplate(getText(dataset, "chat_template"),
+                                    getText(dataset, "chat_template_jinja"));
   if (own.empty())
-    own = t.top().getText("chat_template");
-  if (own.empty() && t.top().find("chat_template_jinja"))
-    return kTemplateFile;
+    own = getTemplate(t.top().getText("chat_template"),
+                      t.top().getText("chat_template_jinja"));
   return own.empty() ? kOwnTemplate : own;
+}
+
+/// Handles a template that does not format all conversations; false if there is
+/// no other one.
+static bool refuseOthers(Translator &t, const RecipeEntry &entry) {
+  std::vector<const yaml::Content *> chats = listChats(t);
+  for (const yaml::Content *chat : chats)
+    if (llvm::StringRef other = getTemplate(t, *chat);
+        other != getTemplate(t, *chats.front())) {
+      t.refuse(entry, "all data sets have one template, and these have " +
+                          getTemplate(t, *chats.front()).str() + " and " +
+                          other.str());
+      return true;
+    }
+  return false;
 }
 
 void poplar::decideDatasets(Translator &t, const RecipeEntry &entry) {
@@ -74,15 +95,36 @@ void poplar::decideValSize(Translator &t, const RecipeEntry &entry) {
   }
 }
 
+/// Whether rows are texts, which axolotl splits into samples.
+static bool isCompletion(const yaml::Content &dataset) {
+  return getText(dataset, "type") == kCompletion;
+}
+
+/// How many data sets there are, and how many of them have texts.
+static std::pair<size_t, size_t> countCompletions(const Translator &t) {
+  std::pair<size_t, size_t> counts;
+  for (const char *key : {"datasets", "test_datasets"})
+    if (const RecipeEntry *list = t.top().find(key)) {
+      counts.first += list->node->elements.size();
+      counts.second +=
+          size_t(llvm::count_if(list->node->elements, isCompletion));
+    }
+  return counts;
+}
+
 void poplar::decideLongRows(Translator &t, const RecipeEntry &entry) {
   static constexpr std::pair<const char *, const char *> strategies[] = {
       {"drop", "drop"}, {"truncate", "cut"}, {"raise", "fail"}};
-  for (auto [theirs, ours] : strategies)
-    if (entry.text == theirs) {
-      t.honour(entry, "--long-examples", ours);
-      return;
-    }
-  t.fail(entry, "expected drop, truncate or raise, found " + entry.text);
+  auto known = llvm::find_if(
+      strategies, [&](const auto &it) { return entry.text == it.first; });
+  auto [datasets, completions] = countCompletions(t);
+  if (known == std::end(strategies))
+    t.fail(entry, "expected drop, truncate or raise, found " + entry.text);
+  else if (completions > 0)
+    // Nothing is too long once it has been split.
+    t.honour(entry, "--long-examples", "split");
+  else
+    t.honour(entry, "--long-examples", known->second);
 }
 
 /// A template of axolotl and what --chat-template calls it.
@@ -119,37 +161,39 @@ static void decideTemplate(Translator &t, const RecipeEntry &entry,
                   "jinja and chat_template_jinja: FILE");
 }
 
+/// Whether a data set has the template of the recipe.
+static bool isTemplateUsed(const Translator &t) {
+  return llvm::any_of(listChats(t), [](const yaml::Content *chat) {
+    return getText(*chat, "chat_template").empty() &&
+           getText(*chat, "chat_template_jinja").empty();
+  });
+}
+
 void poplar::decideChatTemplate(Translator &t, const RecipeEntry &entry) {
-  if (listChats(t).empty())
-    t.ignore(entry, "no data set is of type chat_template");
-  else
+  if (!isTemplateUsed(t))
+    t.ignore(entry, "no data set of type chat_template takes it");
+  else if (!refuseOthers(t, entry))
     decideTemplate(t, entry, entry.text, t.top().find("chat_template_jinja"));
 }
 
 void poplar::decideChatTemplateFile(Translator &t, const RecipeEntry &entry) {
-  const Section &section =
-      &entry == t.top().find("chat_template_jinja") ? t.top() : t.dataset();
+  bool isOfRecipe = &entry == t.top().find("chat_template_jinja");
+  const Section &section = isOfRecipe ? t.top() : t.dataset();
   llvm::StringRef name = section.getText("chat_template");
-  if (listChats(t).empty())
-    t.ignore(entry, "no data set is of type chat_template");
-  else if (name.empty() || name == kTemplateFile)
-    decideTemplate(t, entry, kTemplateFile, &entry);
-  else
+  if (isOfRecipe ? !isTemplateUsed(t) : section.getText("type") != kChat)
+    t.ignore(entry, "no data set of type chat_template takes it");
+  else if (!name.empty() && name != kTemplateFile)
     t.ignore(entry, "chat_template names another template");
+  else if (!refuseOthers(t, entry))
+    decideTemplate(t, entry, kTemplateFile, &entry);
 }
 
 void poplar::decideDatasetTemplate(Translator &t, const RecipeEntry &entry) {
-  if (t.dataset().getText("type") != kChat) {
+  if (t.dataset().getText("type") != kChat)
     t.ignore(entry, "is for rows of type chat_template");
-    return;
-  }
-  for (const yaml::Content *other : listChats(t))
-    if (getTemplate(t, *other) != entry.text) {
-      t.refuse(entry, "all data sets have one template; another one has " +
-                          getTemplate(t, *other).str());
-      return;
-    }
-  decideTemplate(t, entry, entry.text, t.dataset().find("chat_template_jinja"));
+  else if (!refuseOthers(t, entry))
+    decideTemplate(t, entry, entry.text,
+                   t.dataset().find("chat_template_jinja"));
 }
 
 /// Files are JSON Lines, or a list of objects.
@@ -222,13 +266,23 @@ void poplar::decideType(Translator &t, const RecipeEntry &entry) {
                     "and their type");
   else if (entry.text == kChat || entry.text == "alpaca")
     t.accept(entry, "rows are read by their members");
-  else if (entry.text == "completion")
-    t.refuse(entry, "long rows are cut into samples there, and not here; give "
-                    "rows of at most sequence_len tokens to `poplar finetune "
-                    "MODEL --data FILE`");
+  else if (entry.text != kCompletion)
+    t.refuse(entry, "the types are alpaca, chat_template and completion; "
+                    "convert the rows to messages, or to instruction, input "
+                    "and output");
+  else if (auto [datasets, completions] = countCompletions(t);
+           datasets != completions)
+    t.refuse(entry, "long texts are split and other rows are not; train on "
+                    "them one after the other");
   else
-    t.refuse(entry, "the types are alpaca and chat_template; convert the rows "
-                    "to messages, or to instruction, input and output");
+    t.accept(entry, "rows are texts, of which all tokens count");
+}
+
+void poplar::decideField(Translator &t, const RecipeEntry &entry) {
+  if (entry.text == "text")
+    t.accept(entry, "texts are read from text");
+  else
+    t.refuse(entry, "texts are read from text; rename the member in the rows");
 }
 
 /// The name of a property of messages in the file.

@@ -65,6 +65,7 @@ void decideChatTemplateFile(Translator &t, const RecipeEntry &entry);
 void decidePath(Translator &t, const RecipeEntry &entry);
 void decideDataFiles(Translator &t, const RecipeEntry &entry);
 void decideType(Translator &t, const RecipeEntry &entry);
+void decideField(Translator &t, const RecipeEntry &entry);
 void decideMessages(Translator &t, const RecipeEntry &entry);
 void decideMapping(Translator &t, const RecipeEntry &entry);
 void decideRoles(Translator &t, const RecipeEntry &entry);

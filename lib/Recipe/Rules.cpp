@@ -462,7 +462,7 @@ static constexpr Rule kDatasetRules[] = {
          "reasoning is a member of its own; write it so into the rows"),
     only("drop_system_message", "false",
          "remove the system messages from the rows"),
-    only("field", "text", kRows),
+    decided("field", Kind::Text, decideField),
     only("field_*", "", kRows),
     only("input_format", "", kRows),
     only("input_transform", "", kRows),

@@ -228,9 +228,9 @@ uint32_t ExampleFile::getToken(int64_t Place) const {
   return Token;
 }
 
-int64_t ExampleFile::read(int64_t Example, int64_t Places, int32_t *Ids,
-                          int32_t *Targets) const {
-  int64_t Begin = getEnd(Example - 1), Size = length(Example);
+int64_t ExampleFile::read(int64_t Example, int64_t First, int64_t Places,
+                          int32_t *Ids, int32_t *Targets) const {
+  int64_t Begin = getEnd(Example - 1) + First, Size = length(Example) - First;
   Places = std::min(Places, Size);
   for (int64_t I = 0; I < Places; ++I) {
     Ids[I] = static_cast<int32_t>(getToken(Begin + I) & ~CountBit);
@@ -240,9 +240,10 @@ int64_t ExampleFile::read(int64_t Example, int64_t Places, int32_t *Ids,
   return Places;
 }
 
-bool ExampleFile::hasTargets(int64_t Example, int64_t Places) const {
-  int64_t Begin = getEnd(Example - 1),
-          End = Begin + std::min(Places + 1, length(Example));
+bool ExampleFile::hasTargets(int64_t Example, int64_t First,
+                             int64_t Places) const {
+  int64_t Begin = getEnd(Example - 1) + First,
+          End = Begin + std::min(Places + 1, length(Example) - First);
   for (int64_t I = Begin + 1; I < End; ++I)
     if (getToken(I) & CountBit)
       return true;

@@ -42,13 +42,13 @@ public:
   int64_t length(int64_t Example) const {
     return getEnd(Example) - getEnd(Example - 1);
   }
-  /// The first `Places` tokens of an example, or fewer if it is shorter, and
-  /// after each the next one, or -1 where that does not count. Returns how
-  /// many.
-  int64_t read(int64_t Example, int64_t Places, int32_t *Ids,
+  /// `Places` tokens of an example from the token `First` on, or fewer if it is
+  /// shorter, and after each the next one, or -1 where that does not count.
+  /// Returns how many.
+  int64_t read(int64_t Example, int64_t First, int64_t Places, int32_t *Ids,
                int32_t *Targets) const;
   /// Whether read() would give a target that counts.
-  bool hasTargets(int64_t Example, int64_t Places) const;
+  bool hasTargets(int64_t Example, int64_t First, int64_t Places) const;
   void addTo(Fingerprint &Print) const { Print.add(File); }
 
 private:

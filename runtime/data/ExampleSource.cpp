@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <numeric>
+#include <tuple>
 
 using namespace poplar::runtime;
 
@@ -20,40 +21,71 @@ ExampleSource::ExampleSource(const ExampleFile &File, int64_t Begin,
                              bool Shuffle, const Permutation *Split,
                              LongExamples Long)
     : File(File), Model(Model), Seed(Seed), Shuffle(Shuffle) {
-  for (int64_t Number = Begin; Number < End; ++Number) {
-    auto I = Split
-                 ? static_cast<int64_t>((*Split)(static_cast<uint64_t>(Number)))
-                 : Number;
-    // The cut leaves one target more than the sequence has places. Otherwise,
-    // an example is as long as the text that is to fit.
-    if (Long == LongExamples::Cut)
-      Cut += File.length(I) > Model.seq_len + 1;
-    else if (File.length(I) > Model.seq_len) {
-      if (Long == LongExamples::Fail)
-        fail("'", File.name(), "': example ", I + 1, " has ", File.length(I),
-             " tokens, and the sequence has ", Model.seq_len,
-             "; import the model with a larger --seq-len, or drop such "
-             "examples by --long-examples drop");
-      ++Dropped;
-      continue;
-    }
-    if (File.hasTargets(I, getPlaces(I)))
-      Kept.push_back(I);
-  }
-  std::sort(Kept.begin(), Kept.end());
-  LeftOut = End - Begin - countKept() - Dropped;
+  for (int64_t Number = Begin; Number < End; ++Number)
+    keep(Split ? static_cast<int64_t>((*Split)(static_cast<uint64_t>(Number)))
+               : Number,
+         Long);
+  std::sort(Kept.begin(), Kept.end(), [](const Part &A, const Part &B) {
+    return std::tie(A.Example, A.First) < std::tie(B.Example, B.First);
+  });
   if (!Model.packed)
     return;
   std::vector<int32_t> Lengths;
   Lengths.reserve(Kept.size());
-  for (int64_t I : Kept)
-    Lengths.push_back(static_cast<int32_t>(getPlaces(I)));
+  for (const Part &Each : Kept)
+    Lengths.push_back(static_cast<int32_t>(Each.Places));
   Packed.emplace(std::move(Lengths), Model.seq_len);
 }
 
-/// Places of a sample that others share.
-int64_t ExampleSource::getPlaces(int64_t Example) const {
-  return std::min(File.length(Example) - 1, Model.seq_len);
+/// The cut leaves one target more than the sequence has places. Otherwise, what
+/// is longer than the sequence is too long.
+void ExampleSource::keep(int64_t Example, LongExamples Long) {
+  int64_t Length = File.length(Example), Most = Model.seq_len;
+  if (Long == LongExamples::Cut) {
+    Cut += Length > Most + 1;
+    keepPart(Example, 0, std::min(Length, Most + 1));
+    return;
+  }
+  if (Length <= Most) {
+    keepPart(Example, 0, Length);
+    return;
+  }
+  switch (Long) {
+  case LongExamples::Split:
+    ++Divided;
+    for (int64_t First = 0; First < Length; First += Most)
+      keepPart(Example, First, std::min(Length - First, Most));
+    return;
+  case LongExamples::Drop:
+    ++Dropped;
+    return;
+  default:
+    fail("'", File.name(), "': example ", Example + 1, " has ", Length,
+         " tokens, and the sequence has ", Most,
+         "; import the model with a larger --seq-len, or drop such examples by "
+         "--long-examples drop");
+  }
+}
+
+/// The last token is a target and takes no place.
+void ExampleSource::keepPart(int64_t Example, int64_t First, int64_t Size) {
+  if (File.hasTargets(Example, First, Size - 1))
+    Kept.push_back({Example, First, Size - 1});
+  else
+    ++LeftOut;
+}
+
+/// The `Places` of a part or, of a sample that it has for itself, its last
+/// token as well, which is followed by nothing.
+int64_t ExampleSource::readPart(int64_t Number, int32_t *Ids,
+                                int32_t *Targets) const {
+  const Part &Each = Kept[static_cast<size_t>(Number)];
+  if (Packed || Each.Places == Model.seq_len)
+    return File.read(Each.Example, Each.First, Each.Places, Ids, Targets);
+  int64_t Used =
+      File.read(Each.Example, Each.First, Each.Places + 1, Ids, Targets);
+  Targets[Each.Places] = -1;
+  return Used;
 }
 
 /// Finds, for an endless sequence of samples, which of an epoch it is, in the
@@ -79,10 +111,9 @@ void ExampleSource::read(int64_t Index, int32_t *Ids, int32_t *Targets) {
   if (Packed)
     for (const int64_t *Each = Packed->begin(Sample);
          Each != Packed->end(Sample); ++Each)
-      Used += File.read(getKept(*Each), Packed->length(*Each), Ids + Used,
-                        Targets + Used);
+      Used += readPart(*Each, Ids + Used, Targets + Used);
   else
-    Used = File.read(getKept(Sample), Model.seq_len, Ids, Targets);
+    Used = readPart(Sample, Ids, Targets);
   std::fill(Ids + Used, Ids + Model.seq_len, 0);
   std::fill(Targets + Used, Targets + Model.seq_len, -1);
 }
@@ -99,17 +130,21 @@ void ExampleSource::readPositions(int64_t Index, int64_t Length,
 
 std::string ExampleSource::describe() const {
   std::string Text;
-  auto Count = [](int64_t Number) {
-    return ", " + std::to_string(Number) +
-           (Number == 1 ? " example is " : " examples are ");
+  auto Count = [](int64_t Number, const char *What = "example") {
+    return ", " + std::to_string(Number) + " " + What +
+           (Number == 1 ? " is " : "s are ");
   };
-  std::string Length = std::to_string(Model.seq_len + 1) + " tokens";
+  std::string Length = std::to_string(Model.seq_len + 1) + " tokens",
+              Most = std::to_string(Model.seq_len) + " tokens";
   if (Cut)
     Text += Count(Cut) + "longer than " + Length + " and cut";
   if (Dropped)
-    Text += Count(Dropped) + "longer than " + std::to_string(Model.seq_len) +
-            " tokens and dropped";
-  if (LeftOut)
+    Text += Count(Dropped) + "longer than " + Most + " and dropped";
+  if (Divided)
+    Text += Count(Divided) + "longer than " + Most + " and split";
+  if (LeftOut && Divided)
+    Text += Count(LeftOut, "part") + "left out: no target";
+  else if (LeftOut)
     Text += Count(LeftOut) + "left out: no target among the first " + Length;
   if (!Packed)
     return Text;

@@ -18,7 +18,7 @@
 namespace poplar::runtime {
 
 /// What becomes of examples that are longer than a sample.
-enum class LongExamples { Cut, Drop, Fail };
+enum class LongExamples { Cut, Split, Drop, Fail };
 
 /// A range of the examples of a file, in another order in every epoch if it is
 /// shuffled. What is too long is cut, unless it is asked for otherwise, and
@@ -50,17 +50,22 @@ public:
   std::string describe() const;
 
 private:
-  int64_t getPlaces(int64_t Example) const;
+  /// An example, or the tokens of it from `First` on that a sample is to hold.
+  struct Part {
+    int64_t Example, First, Places;
+  };
+
+  /// Keeps the examples, or their parts, of which something counts.
+  void keep(int64_t Example, LongExamples Long);
+  void keepPart(int64_t Example, int64_t First, int64_t Size);
   int64_t countKept() const { return static_cast<int64_t>(Kept.size()); }
-  int64_t getKept(int64_t Number) const {
-    return Kept[static_cast<size_t>(Number)];
-  }
+  int64_t readPart(int64_t Number, int32_t *Ids, int32_t *Targets) const;
   int64_t find(int64_t Index);
 
   const ExampleFile &File;
   const ModelInfo &Model;
-  std::vector<int64_t> Kept;
-  int64_t Cut = 0, LeftOut = 0, Dropped = 0;
+  std::vector<Part> Kept;
+  int64_t Cut = 0, LeftOut = 0, Dropped = 0, Divided = 0;
   uint64_t Seed;
   bool Shuffle;
   /// As packed for the epoch.

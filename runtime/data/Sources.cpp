@@ -78,7 +78,8 @@ static DataFile openFile(const std::string &Path, const Options &O,
 }
 
 static LongExamples getLongExamples(const Options &O) {
-  return O.LongExamples == "drop"   ? LongExamples::Drop
+  return O.LongExamples == "split"  ? LongExamples::Split
+         : O.LongExamples == "drop" ? LongExamples::Drop
          : O.LongExamples == "fail" ? LongExamples::Fail
                                     : LongExamples::Cut;
 }

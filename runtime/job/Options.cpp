@@ -64,7 +64,8 @@ static std::vector<Spec> getSpecs(Options &O, std::string &Config) {
       {"long-examples", &O.LongExamples, 0, "NAME",
        "what becomes of examples in JSON that are longer than the sequence: "
        "cut "
-       "at its end and one more target, drop, or fail (default: cut)"},
+       "at its end and one more target, split into several, drop, or fail "
+       "(default: cut)"},
       {"data-ids", &O.DataIds, 0, "FILE",
        "samples as raw i32: seq_len ids, then seq_len targets; a target of -1 "
        "is not counted",
@@ -263,9 +264,9 @@ static void check(const Options &O) {
           "give --save-every or --save-ratio, not both");
   Require(O.EvalRatio <= 1 && O.SaveRatio <= 1,
           "--eval-ratio and --save-ratio are at most 1");
-  Require(O.LongExamples == "cut" || O.LongExamples == "drop" ||
-              O.LongExamples == "fail",
-          "--long-examples is cut, drop or fail");
+  Require(O.LongExamples == "cut" || O.LongExamples == "split" ||
+              O.LongExamples == "drop" || O.LongExamples == "fail",
+          "--long-examples is cut, split, drop or fail");
   Require(O.Beta1 < 1 && O.Beta2 < 1, "--beta1 and --beta2 must be below 1");
   Require(O.Choice.TopP <= 1 && O.Choice.MinP <= 1,
           "--top-p and --min-p are at most 1");

@@ -39,6 +39,9 @@ const std::vector<OtherNames> &poplar::runtime::getOtherNames() {
       {"min-learning-rate lr-min final-lr lr-end min-lr-rate "
        "cosine-min-lr-ratio",
        "min-lr", "train", "a learning rate, not a ratio"},
+      {"num-cycles lr-cycles", "cycles", "train", ""},
+      {"lr-power", "power", "train", ""},
+      {"excess-length-strategy truncation", "long-examples", "train", ""},
       {"lr-scheduler lr-scheduler-type lr-schedule lr-decay-style scheduler "
        "scheduler-type",
        "schedule", "train", ""},
@@ -112,6 +115,11 @@ const std::vector<OtherNames> &poplar::runtime::getOtherNames() {
       {"save-total-limit max-checkpoints keep-last keep-checkpoints "
        "keep-last-n-checkpoints",
        "keep", "train", ""},
+      {"load-best-model-at-end save-best", "keep-best", "train", ""},
+      {"early-stopping early-stopping-patience", "patience", "train",
+       "validations"},
+      {"loss-watchdog-threshold", "stop-above", "train", ""},
+      {"loss-watchdog-patience", "stop-after", "train", "steps"},
       {"eval-steps eval-interval eval-freq eval-strategy evaluation-strategy "
        "evals-per-epoch val-every val-interval validation-steps "
        "val-check-interval",
@@ -217,11 +225,9 @@ const std::vector<OtherNames> &poplar::runtime::getOtherNames() {
        "", "train",
        "of messages the answers count, of a prompt the completion, of a text "
        "all"},
-      {"load-best-model-at-end metric-for-best-model early-stopping "
-       "early-stopping-patience",
-       "", "train",
-       "a run does not stop early; --keep 0 keeps all checkpoints, and "
-       "metrics.csv has the validation losses"},
+      {"metric-for-best-model", "", "train",
+       "validations have the loss alone; --keep-best keeps the checkpoint with "
+       "the lowest"},
       {"num-workers dataloader-num-workers dataset-num-proc "
        "preprocessing-num-workers dataset-processes streaming",
        "", "train", "files of data are mapped, and need no workers"},

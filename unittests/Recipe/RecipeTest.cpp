@@ -244,6 +244,13 @@ TEST_F(RecipeTest, EveryMemberOfADataSetIsAccountedFor) {
                                        "    sahrds: 4\n")),
             "datasets[0].roles_to_train datasets[0].train_on_eos "
             "datasets[0].split datasets[0].sahrds");
+  EXPECT_EQ(listRefused(dataset("    type: completion\n    field: text\n")),
+            "");
+  EXPECT_EQ(listRefused(dataset("    type: completion\n    field: body\n")),
+            "datasets[0].field");
+  EXPECT_EQ(listRefused(dataset("    type: completion\n  - path: " + directory +
+                                "/test.jsonl\n" + chat)),
+            "datasets[0].type");
   EXPECT_EQ(listRefused(dataset("    type: {format: x}\n")),
             "datasets[0].type");
   EXPECT_EQ(listRefused(dataset("")), "datasets[0].type");
@@ -253,6 +260,28 @@ TEST_F(RecipeTest, EveryMemberOfADataSetIsAccountedFor) {
   EXPECT_EQ(listRefused(dataset(chat + "    chat_template: chatml\n  - path: " +
                                 directory + "/test.jsonl\n" + chat)),
             "datasets[0].chat_template");
+  // The template of a data set replaces that of the recipe.
+  std::string words = translate("chat_template: chatml\n");
+  EXPECT_TRUE(has(words, "--chat-template chatml"));
+  std::string error;
+  std::optional<Recipe> recipe =
+      read(dataset(chat + "    chat_template: llama3\nchat_template: chatml\n"),
+           error);
+  ASSERT_TRUE(recipe) << error;
+  EXPECT_TRUE(recipe->isAccepted());
+  EXPECT_EQ(std::count(recipe->arguments.begin(), recipe->arguments.end(),
+                       "--chat-template"),
+            1);
+  write("a.jinja", "");
+  write("b.jinja", "");
+  auto file = [&](const char *name) {
+    return "    chat_template_jinja: " + directory + "/" + name + "\n";
+  };
+  EXPECT_EQ(listRefused(dataset(chat + file("a.jinja"))), "");
+  EXPECT_EQ(
+      listRefused(dataset(chat + file("a.jinja") + "  - path: " + directory +
+                          "/test.jsonl\n" + chat + file("b.jinja"))),
+      "datasets[0].chat_template_jinja datasets[1].chat_template_jinja");
   EXPECT_EQ(fail(dataset(chat + "  - type: alpaca\n")),
             "recipe.yaml:8:5: datasets[1] has no path");
 }

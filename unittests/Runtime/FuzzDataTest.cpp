@@ -138,7 +138,7 @@ TEST(FuzzData, Examples) {
       ASSERT_GT(File.size(), 0);
       for (int64_t E = 0; E < File.size(); ++E) {
         std::vector<int32_t> Ids(64), Targets(64);
-        int64_t Count = File.read(E, 64, Ids.data(), Targets.data());
+        int64_t Count = File.read(E, 0, 64, Ids.data(), Targets.data());
         for (auto P = Ids.begin(); P != Ids.begin() + Count; ++P)
           EXPECT_TRUE(*P >= 0 && *P < Encoding.get()->size()) << *P;
       }

@@ -142,7 +142,7 @@ TEST_F(ExamplesTest, ShareSamplesWhole) {
   for (int64_t I = 0; I < File->size(); ++I) {
     std::vector<int32_t> Ids(16), Targets(16);
     auto Count = static_cast<size_t>(
-        File->read(I, std::min<int64_t>(File->length(I) - 1, 16), Ids.data(),
+        File->read(I, 0, std::min<int64_t>(File->length(I) - 1, 16), Ids.data(),
                    Targets.data()));
     Places P;
     for (size_t J = 0; J < Count; ++J)
@@ -189,6 +189,59 @@ TEST_F(ExamplesTest, ShareSamplesWhole) {
   ExampleSource Other(*File, 0, File->size(), Model, 8, true);
   EXPECT_FALSE(read(Other, 0) == read(Source, 0) &&
                read(Other, 1) == read(Source, 1));
+}
+
+TEST_F(ExamplesTest, AreSplitOrDroppedIfTheyAreLong) {
+  // Of texts, all tokens but the first of a part are targets.
+  std::string Lines;
+  for (int I = 1; I < 60; I += 7) {
+    Lines += "{\"text\": \"";
+    for (int J = 0; J < I; ++J)
+      Lines += " the model";
+    Lines += "\"}\n";
+  }
+  writeFile(Dir / "long.jsonl", Lines);
+  ExampleFile Long(Dir / "long.jsonl", *Encoding, Model, ExampleRules(), false);
+  int64_t Parts = 0, Short = 0;
+  std::multiset<Places> Expected;
+  for (int64_t I = 0; I < Long.size(); ++I) {
+    Short += Long.length(I) <= 16;
+    for (int64_t First = 0; First + 1 < Long.length(I); First += 16, ++Parts) {
+      std::vector<int32_t> Ids(16), Targets(16);
+      int64_t Count =
+          Long.read(I, First, std::min<int64_t>(Long.length(I) - First - 1, 15),
+                    Ids.data(), Targets.data());
+      Places P;
+      for (size_t J = 0; J < static_cast<size_t>(Count); ++J)
+        P.emplace_back(Ids[J], Targets[J]);
+      Expected.insert(P);
+    }
+  }
+  for (bool IsPacked : {true, false}) {
+    Model.packed = IsPacked;
+    ExampleSource Split(Long, 0, Long.size(), Model, 7, true, nullptr,
+                        LongExamples::Split);
+    if (IsPacked) {
+      EXPECT_LE(Split.size(), Parts);
+      continue;
+    }
+    EXPECT_EQ(Split.size(), Parts);
+    std::multiset<Places> Seen;
+    for (int64_t I = 0; I < Split.size(); ++I) {
+      std::vector<int32_t> Ids(16), Targets(16);
+      Split.read(I, Ids.data(), Targets.data());
+      Places P;
+      for (size_t J = 0; J < 16 && Targets[J] != -1; ++J)
+        P.emplace_back(Ids[J], Targets[J]);
+      Seen.insert(P);
+    }
+    EXPECT_EQ(Seen, Expected);
+  }
+  ExampleSource Rest(Long, 0, Long.size(), Model, 7, true, nullptr,
+                     LongExamples::Drop);
+  EXPECT_EQ(Rest.size(), Short);
+  EXPECT_ANY_THROW(ExampleSource(Long, 0, Long.size(), Model, 7, true, nullptr,
+                                 LongExamples::Fail));
 }
 
 TEST_F(ExamplesTest, AreHeldOutAtRandomOrFromTheEnd) {
