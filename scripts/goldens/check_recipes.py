@@ -6,7 +6,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""Counts which recipes in a directory `poplar recipe` accepts, and why not.
+"""Counts which recipes in a directory `poplar finetune --check` accepts, and why not.
 
   scripts/goldens/check_recipes.py DIR      recipes that are there (*.yaml, *.yml)
   scripts/goldens/check_recipes.py --fetch  axolotl's examples, at a pinned commit
@@ -118,7 +118,7 @@ def list_families():
 
 
 def make_model(directory, name):
-    """A directory that has what `poplar recipe` reads of a model."""
+    """A directory that has what `poplar finetune` reads of a model."""
     family, *tokens = find_model(name)
     directory.mkdir()
     (directory / "config.json").write_text(json.dumps({"model_type": family}))
@@ -148,7 +148,7 @@ def download(recipe, directory):
 
 def check(poplar, path):
     """The refused keys of a recipe, or ["error"] of a file that is none; and the error."""
-    result = subprocess.run([poplar, "recipe", str(path)], capture_output=True, text=True)
+    result = subprocess.run([poplar, "finetune", str(path), "--check"], capture_output=True, text=True)
     if result.returncode == 0:
         return [], ""
     keys = re.findall(r"^refused +\S+ +([^\s:]+):", result.stdout, re.M)

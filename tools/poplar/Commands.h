@@ -19,7 +19,6 @@
 void addImportCommand(CLI::App &app, int &status);
 void addClusterCommand(CLI::App &app, int &status);
 void addPlanCommand(CLI::App &app, int &status);
-void addRecipeCommand(CLI::App &app, int &status);
 void addReportCommand(CLI::App &app, int &status);
 void addPlaceCommand(CLI::App &app, int &status);
 void addProfileCommand(CLI::App &app, int &status);

@@ -16,16 +16,10 @@
 #include "Commands.h"
 #include "Commit.h"
 #include "Installation.h"
-#include "Output.h"
-#include "Poplar/Recipe/Recipe.h"
-#include "Poplar/Support/Text.h"
 #include "Poplar/Workflow/TrainingWorkflow.h"
-#include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/SmallVector.h"
 #include "llvm/Support/ErrorHandling.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Regex.h"
-#include "llvm/Support/raw_ostream.h"
 #include <memory>
 
 using namespace poplar;
@@ -313,87 +307,12 @@ static void addTrainingCommand(CLI::App &app, int &status,
   });
 }
 
-static bool isRecipe(llvm::StringRef word) {
-  return word.ends_with(".yaml") || word.ends_with(".yml");
-}
-
-/// The words of a recipe without the options that others name.
-static std::vector<std::string>
-replaceOptions(const std::vector<std::string> &recipe,
-               llvm::ArrayRef<std::string> others) {
-  std::vector<std::string> kept;
-  bool isReplaced = false;
-  for (const std::string &word : recipe) {
-    if (llvm::StringRef(word).starts_with("--"))
-      isReplaced = llvm::any_of(others, [&](llvm::StringRef other) {
-        return other.split('=').first == word;
-      });
-    if (!isReplaced)
-      kept.push_back(word);
-  }
-  return kept;
-}
-
-/// What becomes of the keys, in a line.
-static void printRecipe(const std::string &file, const Recipe &recipe) {
-  int64_t honoured = 0;
-  std::string ignored;
-  for (const RecipeKey &key : recipe.keys) {
-    if (key.verdict == RecipeKey::Ignored)
-      ignored += (ignored.empty() ? "" : ", ") + key.name;
-    else if (key.line > 0)
-      ++honoured;
-  }
-  llvm::outs() << "recipe    " << file << ": " << formatCount(honoured, "key")
-               << " honoured";
-  if (!ignored.empty())
-    llvm::outs() << "; without a meaning here: " << ignored
-                 << " (--check says why)";
-  llvm::outs() << "\n";
-}
-
-std::optional<int> expandRecipe(std::vector<std::string> &words) {
-  if (words.size() < 2 || words[0] != "finetune" || !isRecipe(words[1]))
-    return std::nullopt;
-  llvm::ArrayRef<std::string> others = llvm::ArrayRef(words).drop_front(2);
-  if (llvm::is_contained(others, "--help") || llvm::is_contained(others, "-h"))
-    return std::nullopt;
-  std::string error;
-  std::optional<Recipe> recipe = readRecipe(words[1], error);
-  if (!recipe)
-    return reportError(error);
-  bool checks = llvm::is_contained(others, "--check");
-  auto refused = llvm::count_if(recipe->keys, [](const RecipeKey &key) {
-    return key.verdict == RecipeKey::Refused;
-  });
-  if (checks || refused)
-    llvm::outs() << formatRecipeTable(*recipe);
-  llvm::outs().flush();
-  if (refused)
-    return reportError(words[1] + ": " + formatCount(refused, "key") +
-                       (refused == 1 ? " is" : " are") + " refused");
-  std::vector<std::string> expanded = {"finetune"};
-  for (std::string &word : replaceOptions(recipe->arguments, others))
-    expanded.push_back(std::move(word));
-  expanded.insert(expanded.end(), others.begin(), others.end());
-  llvm::erase(expanded, "--check");
-  if (checks) {
-    llvm::SmallVector<llvm::StringRef> command = {"poplar"};
-    command.append(expanded.begin(), expanded.end());
-    printNext(command, "equal:");
-    return 0;
-  }
-  printRecipe(words[1], *recipe);
-  words = std::move(expanded);
-  return std::nullopt;
-}
-
 void addFinetuneCommand(CLI::App &app, int &status) {
   addTrainingCommand(
       app, status, "finetune",
       "Fine-tune a Hugging Face model on the devices at hand",
       "finetune Qwen3-0.6B --data chat.jsonl --out run\n  poplar finetune "
-      "recipe.yaml --out run\n  poplar finetune recipe.yaml --check\n  poplar "
+      "examples/chat/recipe.yaml --check\n  poplar "
       "finetune "
       "Qwen3-0.6B --data chat.jsonl --out run --epochs 1 --lora-rank 32 "
       "--frozen-format nf4\n  poplar finetune Qwen3-0.6B --data chat.jsonl "

@@ -72,7 +72,6 @@ int main(int argc, char **argv) {
   addProfileCommand(app, status);
   addPlanCommand(app, status);
   addSimulateCommand(app, status);
-  addRecipeCommand(app, status);
   addReportCommand(app, status);
   addPlaceCommand(app, status);
   addBuildCommand(app, status);
