@@ -558,19 +558,21 @@ def check_benchmarks(bundle):
             return text
 
         yield f"benchmark {program['name']}, {program.get('precision', '')}", 30, measure
-    for program in programs:
+    for index, program in enumerate(programs):
 
-        def compare(program=program):
+        def compare(program=program, later=len(programs) - index - 1):
             if bundle.emulated:
                 raise Skip("nothing that is emulated says how fast a GPU is")
             require_room(bundle, program)
-            limit = bundle.runner.clock.left() - 2
+            # What is left is for those that come, too.
+            limit = (bundle.runner.clock.left() - 2) / (later + 1)
             status, output = bundle.runner.execute(
                 [sys.executable, bundle.path("check_cuda_torch.py"),
                  "--config", bundle.path("models", program["model"] + ".json"),
                  "--batch", program["batch"], "--seq-len", program["seq_len"],
                  "--accumulate", program["accumulate"], "--precision", program["precision"],
-                 "--deadline", int(min(limit, 150))], own=False,
+                 "--data", bundle.path("corpus.txt"),
+                 "--deadline", int(limit)], own=False,
             )  # fmt: skip
             found = re.findall(r"^tokens/s (\S+) (.*)$", output, re.MULTILINE)
             if not found:

@@ -188,6 +188,16 @@ LAYERS = {
             ],
         ),
         (
+            "Workflow",
+            [
+                "Support",
+                "Dialect/NN",
+                "Dialect/Cluster",
+                "Import",
+                "Driver",
+            ],
+        ),
+        (
             "Tools",
             [
                 "Support",

@@ -23,6 +23,7 @@
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Program.h"
+#include <chrono>
 #include <unistd.h>
 
 using namespace poplar;
@@ -59,8 +60,12 @@ public:
 private:
   bool prepare();
   bool findMemory();
-  bool profileStage(int stage);
-  bool measure(int stage, int64_t rank, const std::string &executable);
+  bool profileStages(int first, int last);
+  bool profileStage(int stage, double seconds);
+  bool measure(int stage, int64_t rank, const std::string &executable,
+               double seconds);
+  cluster::ProfileOp findProfile(int stage);
+  void takeOver(int from, int first, int last);
   void complete(cluster::ProfileOp profile);
   mlir::OwningOpRef<mlir::ModuleOp> makeProgram(int stage, bool alone,
                                                 BuildOptions &options);
@@ -218,8 +223,8 @@ bool Profiling::findMemory() {
   return true;
 }
 
-bool Profiling::measure(int stage, int64_t rank,
-                        const std::string &executable) {
+bool Profiling::measure(int stage, int64_t rank, const std::string &executable,
+                        double seconds) {
   std::string file = directory.getPath("profile.json"),
               memory = std::to_string(
                   cluster.types[cluster.ranks[rank].type].memory),
@@ -230,6 +235,9 @@ bool Profiling::measure(int stage, int64_t rank,
       memory,     "--out",   file,     "--max-batch", batch};
   if (!args.maxBatch)
     command.push_back("--until-level");
+  std::string limit = std::to_string(seconds);
+  if (args.seconds > 0)
+    command.insert(command.end(), {"--seconds", limit});
   if (args.loaded)
     command.push_back("--loaded");
   std::string journal = getJournal(stage),
@@ -268,7 +276,7 @@ void Profiling::complete(cluster::ProfileOp profile) {
   profile.setVersionsAttr(versions.getDictionary(profile.getContext()));
 }
 
-bool Profiling::profileStage(int stage) {
+bool Profiling::profileStage(int stage, double seconds) {
   print(llvm::formatv("profile   stage {0}: building {1}\n", stage,
                       args.deviceType));
   BuildOptions options;
@@ -285,27 +293,73 @@ bool Profiling::profileStage(int stage) {
                                  return other.type == typeIndex;
                                }) -
                  cluster.ranks.begin();
-  return measure(stage, rank, build + "/train");
+  return measure(stage, rank, build + "/train", seconds);
+}
+
+cluster::ProfileOp Profiling::findProfile(int stage) {
+  for (auto profile : compilation.getModule().getOps<cluster::ProfileOp>())
+    if (static_cast<int>(profile.getStage()) == stage)
+      return profile;
+  return {};
+}
+
+/// Collectives are no part of a profile, so that stages differ little in it.
+void Profiling::takeOver(int from, int first, int last) {
+  cluster::ProfileOp measured = findProfile(from);
+  mlir::OpBuilder builder(measured->getContext());
+  builder.setInsertionPointAfter(measured);
+  for (int stage = first; stage <= last; ++stage) {
+    auto copy =
+        llvm::cast<cluster::ProfileOp>(builder.clone(*measured.getOperation()));
+    copy.setStage(stage);
+    copy.setSource(
+        (*measured.getSource() + "; as measured in stage " + llvm::Twine(from))
+            .str());
+  }
+  print(llvm::formatv(
+      "profile   {0}: as measured in stage {1}, as the time is "
+      "up\n",
+      first == last ? "stage " + std::to_string(first)
+                    : llvm::formatv("stages {0} to {1}", first, last).str(),
+      from));
+}
+
+/// Where the time is not enough for all, stages have what an earlier one has.
+bool Profiling::profileStages(int first, int last) {
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point begin = Clock::now();
+  auto getSeconds = [](Clock::time_point since) {
+    return std::chrono::duration<double>(Clock::now() - since).count();
+  };
+  for (int stage = first; stage <= last; ++stage) {
+    Clock::time_point start = Clock::now();
+    double left = args.seconds - getSeconds(begin);
+    if (!profileStage(stage, std::max(left / (last - stage + 1), 0.01)))
+      return false;
+    cluster::ProfileOp profile = findProfile(stage);
+    complete(profile);
+    bool isUp = args.seconds > 0 &&
+                args.seconds - getSeconds(begin) < getSeconds(start);
+    if (isUp && stage < last && !profile.getMicroBatches().empty()) {
+      takeOver(stage, stage + 1, last);
+      return true;
+    }
+  }
+  return true;
 }
 
 bool Profiling::run() {
   if (!prepare() || !findMemory())
     return false;
-  if (args.stage != "all") {
-    if (!profileStage(std::stoi(args.stage)))
-      return false;
-  } else {
-    for (int stage = 0; stage < 4; ++stage)
-      if (!profileStage(stage))
-        return false;
-  }
+  int first = args.stage == "all" ? 0 : std::stoi(args.stage);
+  int last = args.stage == "all" ? 3 : first;
+  if (!profileStages(first, last))
+    return false;
   mlir::OwningOpRef<mlir::ModuleOp> profiles =
       mlir::ModuleOp::create(compilation.getModule().getLoc());
   for (auto profile : llvm::make_early_inc_range(
-           compilation.getModule().getOps<cluster::ProfileOp>())) {
-    complete(profile);
+           compilation.getModule().getOps<cluster::ProfileOp>()))
     profile->moveBefore(profiles->getBody(), profiles->getBody()->end());
-  }
   if (!writeFile(args.output, exportClusterJSON(*profiles), compilation.error))
     return false;
   for (int stage = 0; stage < 4; ++stage)

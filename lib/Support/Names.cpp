@@ -41,3 +41,10 @@ std::string poplar::quoteForShell(llvm::StringRef text) {
     quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return quoted + "'";
 }
+
+std::string poplar::formatWord(llvm::StringRef word) {
+  bool isPlain = !word.empty() && llvm::all_of(word, [](char c) {
+    return llvm::isAlnum(c) || llvm::StringRef("_./:=,+-").contains(c);
+  });
+  return isPlain ? word.str() : quoteForShell(word);
+}

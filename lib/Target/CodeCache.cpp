@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "CodeCache.h"
+#include "Poplar/Support/CacheDirectory.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Config/llvm-config.h"
 #include "llvm/Support/CachePruning.h"
@@ -14,7 +15,6 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
-#include "llvm/Support/Process.h"
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/Support/xxhash.h"
 
@@ -31,21 +31,6 @@ static std::string hashBytes(StringRef bytes) {
       llvm::xxh3_128bits(llvm::arrayRefFromStringRef(bytes));
   return llvm::utohexstr(hash.high64, /*LowerCase=*/true, /*Width=*/16) +
          llvm::utohexstr(hash.low64, /*LowerCase=*/true, /*Width=*/16);
-}
-
-/// The directory of everything that Poplar keeps, as the runtime finds it;
-/// empty if no variable names one.
-static std::string findCacheDirectory() {
-  auto get = [](const char *name) {
-    return llvm::sys::Process::GetEnv(name).value_or("");
-  };
-  if (std::string own = get("POPLAR_CACHE"); !own.empty())
-    return own;
-  if (std::string base = get("XDG_CACHE_HOME"); !base.empty())
-    return base + "/poplar";
-  if (std::string home = get("HOME"); !home.empty())
-    return home + "/.cache/poplar";
-  return "";
 }
 
 CodeCache::CodeCache() {

@@ -30,6 +30,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -238,6 +239,8 @@ struct Times {
 struct Point {
   int64_t Batch;
   Times Measured;
+  /// How many rounds have measured it, of which Measured keeps the fastest.
+  int NumRounds = 0;
 };
 
 class Profiler {
@@ -263,6 +266,8 @@ private:
   template <typename Function>
   std::vector<double> repeat(const std::string &Name, Function &&Step);
   bool isLevel(const Point &P) const;
+  double getSecondsLeft() const;
+  double predictSeconds(const Point &P) const;
   double getOwnPart() const;
 
   const Options &O;
@@ -277,6 +282,9 @@ private:
   BatchRunner Batches;
   Optimizer Optim;
   Times Update;
+  const Clock::time_point Begin = Clock::now();
+  /// In a workflow, the first round is enough to read.
+  const bool IsBrief = std::getenv("POPLAR_WORKFLOW") != nullptr;
 };
 
 } // namespace
@@ -305,7 +313,7 @@ Profiler::Profiler(const PoplarProgram &Program, const Options &O,
   Exec.collectives = &Others;
   Optim.setLossScale(O.LossScale);
   for (int64_t Size : Sizes)
-    Points.push_back({Size, {}});
+    Points.push_back({Size, {}, 0});
 }
 
 /// Seconds of `Step`, some times; those of an interrupted run if it has them.
@@ -313,9 +321,14 @@ template <typename Function>
 std::vector<double> Profiler::repeat(const std::string &Name, Function &&Step) {
   if (const std::vector<double> *Known = Journal.find(Name))
     return *Known;
-  // Not kept: caches and memory warm up.
-  double Repetitions = std::clamp(0.3 / time(Step), 3.0, 30.0);
+  // Not kept: caches and memory warm up. Only where the time is up is a slow
+  // first one better than none.
+  double First = time(Step);
+  double Repetitions = std::clamp(0.3 / First, 3.0, 30.0);
+  Repetitions = std::min(Repetitions, std::floor(getSecondsLeft() / First));
   std::vector<double> Seconds;
+  if (Repetitions < 1)
+    Seconds.push_back(First);
   for (double I = 0; I < Repetitions; ++I)
     Seconds.push_back(time(Step));
   Journal.add(Name, Seconds);
@@ -333,8 +346,11 @@ void Profiler::measure(int Round, Point &P) {
   for (double &Time : Times)
     Time /= static_cast<double>(Steps);
   P.Measured.Rounds.push_back(std::move(Times));
+  ++P.NumRounds;
   P.Measured.keepFastest(Rounds);
   double Seconds = P.Measured.median();
+  if (Round > 1 && IsBrief)
+    return;
   std::printf(
       "  %s  micro-batch %5lld  %10.3f ms  spread %5.2f %%  %10.1f "
       "tokens/s\n",
@@ -369,15 +385,41 @@ bool Profiler::isLevel(const Point &P) const {
   return GetRate(P) < 1.02 * Half;
 }
 
+/// Until the profile is to end.
+double Profiler::getSecondsLeft() const {
+  std::chrono::duration<double> Spent = Clock::now() - Begin;
+  return O.Seconds > 0 ? O.Seconds - Spent.count() : HUGE_VAL;
+}
+
+/// What a measurement of the micro-batch is going to take, by the largest one
+/// that is not larger and has been measured; 0 if none has.
+double Profiler::predictSeconds(const Point &P) const {
+  double PerSample = 0;
+  for (const Point &Known : Points)
+    if (Known.Batch <= P.Batch && !Known.Measured.Rounds.empty())
+      PerSample = Known.Measured.median() / static_cast<double>(Known.Batch);
+  double Once = PerSample * static_cast<double>(Steps * P.Batch);
+  return Once > 0 ? Once + Once * std::clamp(0.3 / Once, 3.0, 30.0) : 0;
+}
+
+/// In the first round, micro-batches have half of the time: the rest is for
+/// what measures them again. A curve has two points at least.
 void Profiler::run() {
   initializeParameters(Exec, 1);
   for (int Round = 1; Round <= Rounds; ++Round) {
     for (size_t I = 0; I < Points.size(); ++I) {
+      double Left = getSecondsLeft() - (Round == 1 ? O.Seconds / 2 : 0);
+      if (predictSeconds(Points[I]) > Left && (Round > 1 || I >= 2)) {
+        if (Round == 1)
+          Points.resize(I);
+        break;
+      }
       measure(Round, Points[I]);
       if (Round == 1 && O.UntilLevel && isLevel(Points[I]))
         Points.resize(I + 1);
     }
-    measureUpdate(Round);
+    if (Round == 1 || getSecondsLeft() > 0)
+      measureUpdate(Round);
   }
   measureNoisyAgain();
   std::printf("       optimizer          %10.3f ms  spread %5.2f %%\n",
@@ -391,7 +433,7 @@ void Profiler::measureNoisyAgain() {
     if (std::none_of(Points.begin(), Points.end(), IsNoisy))
       return;
     for (Point &P : Points)
-      if (IsNoisy(P))
+      if (IsNoisy(P) && predictSeconds(P) <= getSecondsLeft())
         measure(Round, P);
   }
   for (const Point &P : Points)
@@ -400,7 +442,7 @@ void Profiler::measureNoisyAgain() {
           "note: micro-batch %lld spreads by %.0f %%, measured %d times; "
           "what else runs on this machine disturbs it\n",
           static_cast<long long>(P.Batch), 100 * P.Measured.spread(),
-          Rounds + MoreRounds);
+          P.NumRounds);
 }
 
 /// The part of the state that this rank updates.
@@ -512,6 +554,7 @@ void poplar::runtime::runProfile(const PoplarProgram &Program,
   Identity << O.Identity << ", " << Model.DeviceType << ", " << Stage << " of "
            << Program.world_size << " ranks, micro-batches up to "
            << std::min(Fits, O.MaxBatch) << (O.UntilLevel ? " until level" : "")
+           << (O.Seconds > 0 ? ", in " + std::to_string(O.Seconds) + " s" : "")
            << ", other cores " << (O.Loaded ? "busy" : "idle");
   ProfileJournal Journal(O.Journal, Identity.str());
   if (Journal.size())

@@ -26,6 +26,12 @@ static std::string readVersion(std::string_view PTX) {
   return std::string(PTX.substr(0, PTX.find('\n')));
 }
 
+static std::string getDriverName() {
+  int Version = Driver::get().Version;
+  return "NVIDIA's driver, for CUDA " + std::to_string(Version / 1000) + "." +
+         std::to_string(Version % 1000 / 10);
+}
+
 static Module load(const PoplarGPUImage &Source) {
   const Driver &D = Driver::get();
   Module Loaded;
@@ -36,6 +42,12 @@ static Module load(const PoplarGPUImage &Source) {
       check(R, "load the program's kernels");
       return Loaded;
     }
+    // A later toolkit's code is no image to the driver.
+    if (R == InvalidImage && !*Source.ptx)
+      fail(getDriverName(), ", cannot read the program's code for ",
+           Source.chip,
+           ", which a later toolkit has made; install a newer driver, or build "
+           "it without --no-ptx");
   }
   if (!*Source.ptx)
     fail("the program has code for ", Source.chip,
@@ -46,8 +58,7 @@ static Module load(const PoplarGPUImage &Source) {
   void *Values[] = {Log, reinterpret_cast<void *>(sizeof(Log))};
   Result R = D.cuModuleLoadDataEx(&Loaded, Source.ptx, 2, Options, Values);
   if (R == UnsupportedPTXVersion)
-    fail("NVIDIA's driver, for CUDA ", D.Version / 1000, ".",
-         D.Version % 1000 / 10, ", knows no PTX ", readVersion(Source.ptx),
+    fail(getDriverName(), ", knows no PTX ", readVersion(Source.ptx),
          ", which the program's kernels for ", Source.chip,
          " are in; install a newer driver");
   if (R != 0 && *Log)

@@ -199,7 +199,7 @@ public:
     call(N.ncclGroupStart(), "start a group");
     auto Queue = [&](nccl::Status S) {
       if (S && S != nccl::InProgress)
-        refuse(S, "queue an exchange");
+        refuseInGroup(S, "queue an exchange");
     };
     for (const Transfer &T : Transfers) {
       if (T.SourceBytes)
@@ -298,7 +298,7 @@ private:
     // NCCL reads the calls of a group at its end.
     for (const Piece &P : Pieces)
       if (nccl::Status S = Queue(P); S && S != nccl::InProgress)
-        refuse(S, "queue a collective");
+        refuseInGroup(S, "queue a collective");
     call(N.ncclGroupEnd(), "start a group of collectives");
   }
 
@@ -325,6 +325,13 @@ private:
       if (!Background || !Background())
         P.wait();
     }
+  }
+
+  /// In a group, the library would only note that the communicator is to end,
+  /// and never come to it. A group with a call that failed starts nothing.
+  [[noreturn]] void refuseInGroup(nccl::Status S, const char *What) {
+    N.ncclGroupEnd();
+    refuse(S, What);
   }
 
   [[noreturn]] void refuse(nccl::Status S, const char *What) {

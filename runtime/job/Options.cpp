@@ -200,6 +200,9 @@ static std::vector<Spec> getSpecs(Options &O, std::string &Config) {
        "largest micro-batch to measure (default: 64)"},
       {"until-level", &O.UntilLevel, 0, "",
        "stop when larger micro-batches are no faster"},
+      {"seconds", &O.Seconds, 0, "X",
+       "end about then, with smaller micro-batches and fewer repetitions; 0 "
+       "for no limit (default: 0)"},
       {"memory", &O.Memory, 0, "BYTES",
        "memory of the device; 0 for no limit (default: 0)"},
       {"loaded", &O.Loaded, 0, "",
@@ -319,8 +322,6 @@ static void check(const Options &O) {
     return;
   Require(O.Steps >= 0 || O.Epochs >= 0, "train needs --steps N or --epochs X");
   Require(!O.Out.empty(), "train needs --out RUN");
-  Require(!O.Resume || O.InitAdapter.empty(),
-          "give --resume or --init-adapter, not both");
 }
 
 static constexpr std::pair<const char *, Options::Command> Commands[] = {
@@ -362,8 +363,8 @@ static bool isListed(std::string_view Name, std::string_view Group,
            "threads config comm link-delay ranks ";
     break;
   case Options::Profile:
-    List = " out threads loss-scale rank max-batch until-level memory loaded "
-           "journal identity config ranks ";
+    List = " out threads loss-scale rank max-batch until-level seconds memory "
+           "loaded journal identity config ranks ";
     break;
   case Options::Links:
     List = " out threads config comm link-delay ranks ";
@@ -380,16 +381,25 @@ static bool isListed(std::string_view Name, std::string_view Group,
   return List.find(" " + std::string(Name) + " ") != List.npos;
 }
 
-/// The options that --help of a command lists.
-static std::vector<std::string> listNames(const std::vector<Spec> &Specs,
-                                          Options::Command Command) {
-  std::vector<std::string> Names;
+std::vector<OptionText>
+poplar::runtime::describeOptions(Options::Command Command) {
+  Options Defaults;
+  std::string Config;
+  std::vector<OptionText> Texts;
   const char *Group = nullptr;
-  for (const Spec &S : Specs) {
+  for (const Spec &S : getSpecs(Defaults, Config)) {
     Group = S.Group ? S.Group : Group;
     if (isListed(S.Name, Group, Command))
-      Names.push_back(S.Name);
+      Texts.push_back({S.Name, S.Help, Group, S.Placeholder});
   }
+  return Texts;
+}
+
+/// Their names.
+static std::vector<std::string> listNames(Options::Command Command) {
+  std::vector<std::string> Names;
+  for (OptionText &Option : describeOptions(Command))
+    Names.push_back(std::move(Option.Name));
   return Names;
 }
 
@@ -413,7 +423,7 @@ Options poplar::runtime::parseOptions(int Argc, const char *const *Argv) {
     Notes = stderr;
   std::string Config;
   std::vector<Spec> Specs = getSpecs(O, Config);
-  OptionReader Read(Specs, listNames(Specs, O.TheCommand));
+  OptionReader Read(Specs, listNames(O.TheCommand));
   Read.arguments(Args, /*OnlyConfig=*/true);
   if (!Config.empty())
     Read.file(Config);
@@ -547,26 +557,20 @@ static const char *getUsage(Options::Command Command) {
 
 std::string poplar::runtime::getHelp(Options::Command Command) {
   constexpr size_t Indent = 26, Width = 95;
-  Options Defaults;
-  std::string Config;
   std::ostringstream Text;
   Text << getUsage(Command);
-  const char *Group = nullptr, *Printed = nullptr;
-  for (const Spec &S : getSpecs(Defaults, Config)) {
-    if (S.Group)
-      Group = S.Group;
-    if (!isListed(S.Name, Group, Command))
-      continue;
-    if (Group != Printed)
-      Text << '\n' << Group << ":\n";
-    Printed = Group;
-    std::string Line = std::string("  --") + S.Name + " " + S.Placeholder;
+  std::string Printed;
+  for (const OptionText &Option : describeOptions(Command)) {
+    if (Option.Group != Printed)
+      Text << '\n' << Option.Group << ":\n";
+    Printed = Option.Group;
+    std::string Line = "  --" + Option.Name + " " + Option.Placeholder;
     if (Line.size() >= Indent) {
       Text << Line << '\n';
       Line.clear();
     }
     Line.resize(Indent, ' ');
-    std::istringstream Words(S.Help);
+    std::istringstream Words(Option.Help);
     bool IsFirst = true;
     for (std::string Word; Words >> Word; IsFirst = false) {
       if (!IsFirst && Line.size() + 1 + Word.size() > Width) {

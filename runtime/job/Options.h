@@ -90,8 +90,9 @@ struct Options {
   int64_t Tokens = 200;
   TokenChoice Choice;
   bool NoCache = false;
-  // Profiling. Memory of 0 is unlimited.
+  // Profiling. Memory and seconds of 0 are unlimited.
   int64_t Rank = 0, MaxBatch = 64, Memory = 0;
+  double Seconds = 0;
   bool UntilLevel = false, Loaded = false;
   // The file of measurements to continue from, and what they measure.
   std::string Journal, Identity;
@@ -121,6 +122,16 @@ const char *getCommandName(Options::Command C);
 
 /// The text of --help.
 std::string getHelp(Options::Command Command);
+
+/// An option as --help has it.
+struct OptionText {
+  std::string Name, Help, Group;
+  /// What stands for its value; empty for a flag.
+  std::string Placeholder;
+};
+
+/// The options that --help of a command lists.
+std::vector<OptionText> describeOptions(Options::Command Command);
 
 /// For scripts: a line for each option with its name, its kind (text, integer,
 /// number or flag), what ranks must have alike of it (same, contents or

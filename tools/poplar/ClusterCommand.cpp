@@ -7,15 +7,20 @@
 //===----------------------------------------------------------------------===//
 
 #include "Commands.h"
+#include "Installation.h"
 #include "Output.h"
 #include "Poplar/Dialect/Cluster/Cluster.h"
 #include "Poplar/Driver/Files.h"
+#include "Poplar/Driver/RemoteCommand.h"
 #include "Poplar/Import/Cluster.h"
 #include "Poplar/Import/DetectGPUs.h"
 #include "Poplar/Import/DeviceLibrary.h"
+#include "Poplar/Import/JoinMachines.h"
 #include "Poplar/Planner/Cluster/Roofline.h"
 #include "Poplar/Planner/Cluster/Targets.h"
 #include "mlir/IR/MLIRContext.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FileUtilities.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/raw_ostream.h"
 #include <memory>
@@ -25,7 +30,8 @@ using namespace poplar;
 
 namespace {
 struct Arguments {
-  std::string file, profiles, job, delay, output = "-", devices;
+  std::string file, profiles, job, delay, output = "-", devices, network;
+  std::vector<std::string> hosts;
   bool json = false, probe = false;
 };
 } // namespace
@@ -121,6 +127,66 @@ detectMachine(llvm::StringRef devices, bool probes, mlir::MLIRContext &context,
   return describeHost(machine, ranks, context, error);
 }
 
+/// "LATENCY_US,BANDWIDTH_GBPS"; nothing if it is anything else.
+static std::optional<NetworkSpeed> parseNetwork(llvm::StringRef text) {
+  // 1 Gbit/s.
+  if (text.empty())
+    return NetworkSpeed{5e-5, 1.25e8,
+                        "assumed of 1 Gbit/s Ethernet, not measured"};
+  auto [latency, bandwidth] = text.split(',');
+  NetworkSpeed network{0, 0, "as the user says"};
+  if (latency.getAsDouble(network.latency) ||
+      bandwidth.getAsDouble(network.bandwidth) || !(network.latency >= 0) ||
+      !(network.bandwidth > 0))
+    return std::nullopt;
+  network.latency *= 1e-6;
+  network.bandwidth *= 1e9;
+  return network;
+}
+
+/// What a command of poplar prints on a host, as a cluster.
+static mlir::OwningOpRef<mlir::ModuleOp>
+detectRemotely(const std::string &host, const std::vector<std::string> &words,
+               mlir::MLIRContext &context, std::string &error) {
+  llvm::SmallString<128> file;
+  if (std::error_code code =
+          llvm::sys::fs::createTemporaryFile("poplar-cluster", "json", file)) {
+    error = "a temporary file: " + code.message();
+    return {};
+  }
+  llvm::FileRemover remover(file);
+  if (!runRemotely(host, getOwnProgram(), words, file.str().str(), error))
+    return {};
+  return importCluster(file, context, error);
+}
+
+/// The machines behind these names, each of which detects its own devices.
+static mlir::OwningOpRef<mlir::ModuleOp> detectHosts(const Arguments &args,
+                                                     mlir::MLIRContext &context,
+                                                     std::string &error) {
+  std::optional<NetworkSpeed> network = parseNetwork(args.network);
+  if (!network) {
+    error = "--network expects LATENCY_US,BANDWIDTH_GBPS, not '" +
+            args.network + "'";
+    return {};
+  }
+  std::vector<std::string> words = {"cluster", "detect"};
+  if (!args.devices.empty())
+    words.insert(words.end(), {"--devices", args.devices});
+  if (args.probe)
+    words.push_back("--probe");
+  std::vector<DetectedMachine> machines;
+  for (const std::string &host : args.hosts) {
+    machines.push_back(
+        {host, isThisHost(host)
+                   ? detectMachine(args.devices, args.probe, context, error)
+                   : detectRemotely(host, words, context, error)});
+    if (!machines.back().cluster)
+      return {};
+  }
+  return joinMachines(machines, *network, context, error);
+}
+
 /// The commands that measure what was detected and has devices.
 static void printProfiling(mlir::ModuleOp module, const std::string &path) {
   ClusterView cluster = cluster::buildClusterView(module);
@@ -148,6 +214,20 @@ static void addDetectCommand(CLI::App &app, int &status) {
                    "Ranks of each type on the CPU (default: the GPUs, or one "
                    "rank of type host if there are none)")
       ->type_name("TYPE=N,...");
+  CLI::Option *hosts =
+      command
+          ->add_option("--hosts", args->hosts,
+                       "Hosts to ask by ssh, and to join into one cluster "
+                       "(default: this machine alone)")
+          ->type_name("HOST,...")
+          ->delimiter(',');
+  command
+      ->add_option("--network", args->network,
+                   "Speed of the network between the hosts (default: "
+                   "50,0.125, which is 1 Gbit/s; poplar cluster links measures "
+                   "it)")
+      ->type_name("LATENCY_US,BANDWIDTH_GBPS")
+      ->needs(hosts);
   command->add_flag(
       "--probe", args->probe,
       "Measure the links between GPUs instead of using their specifications");
@@ -159,7 +239,9 @@ static void addDetectCommand(CLI::App &app, int &status) {
     mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
     std::string error;
     mlir::OwningOpRef<mlir::ModuleOp> module =
-        detectMachine(args->devices, args->probe, context, error);
+        args->hosts.empty()
+            ? detectMachine(args->devices, args->probe, context, error)
+            : detectHosts(*args, context, error);
     if (!module) {
       status = reportError(error);
       return;

@@ -10,6 +10,7 @@
 #define POPLAR_TOOLS_COMMANDS_H
 
 #include <CLI/CLI.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,13 @@ void addTrainCommand(CLI::App &app, int &status);
 void addEvaluateCommand(CLI::App &app, int &status);
 void addSampleCommand(CLI::App &app, int &status);
 void addMergeCommand(CLI::App &app, int &status);
+void addFinetuneCommand(CLI::App &app, int &status);
+void addPretrainCommand(CLI::App &app, int &status);
+
+/// Of `finetune RECIPE.yaml OPTION...`, replaces the recipe by the words that
+/// it stands for, unless an option says otherwise. An exit status if that is
+/// the end of the command: the recipe was only to be checked, or is refused.
+std::optional<int> expandRecipe(std::vector<std::string> &words);
 
 /// Prints `poplar: error: <message>`; returns the exit status of a failure.
 int reportError(const std::string &message);

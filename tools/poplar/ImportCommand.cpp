@@ -14,6 +14,7 @@
 #include "Poplar/Driver/Files.h"
 #include "Poplar/Import/Import.h"
 #include "Poplar/Runtime/Quantized.h"
+#include "Poplar/Support/Names.h"
 #include "Poplar/Transforms/Model/Passes.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/MLIRContext.h"
@@ -152,7 +153,8 @@ static std::string describe(mlir::ModuleOp module, const Arguments &arguments,
     stream << "objective the next token\n";
   }
   llvm::SmallString<128> directory = getDirectory(arguments.config);
-  std::string shown = formatWord(directory.empty() ? "." : directory.str());
+  std::string shown =
+      poplar::formatWord(directory.empty() ? "." : directory.str());
   llvm::SmallString<128> weights(directory);
   llvm::sys::path::append(weights, "model.safetensors");
   if (isLfsPointer(weights))

@@ -10,9 +10,13 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 
+std::string getOwnProgram() {
+  return llvm::sys::fs::getMainExecutable(
+      nullptr, reinterpret_cast<void *>(&getOwnProgram));
+}
+
 void locateLibraries(poplar::CodeOptions &options) {
-  std::string self = llvm::sys::fs::getMainExecutable(
-      nullptr, reinterpret_cast<void *>(&locateLibraries));
+  std::string self = getOwnProgram();
   llvm::StringRef root =
       llvm::sys::path::parent_path(llvm::sys::path::parent_path(self));
   options.libraryDirectory = (root + "/lib").str();

@@ -11,6 +11,9 @@
 
 #include "Poplar/Target/Build.h"
 
+/// The executable that is running.
+std::string getOwnProgram();
+
 /// Fills in the kernel library and the runtime, which lie beside the
 /// executable's directory: bin/poplar, lib/poplar/kernels.bc,
 /// lib/libpoplar_runtime_host.a.

@@ -10,8 +10,7 @@
 #include "Commands.h"
 #include "Poplar/Driver/Files.h"
 #include "Poplar/Support/Names.h"
-#include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/StringExtras.h"
+#include "Poplar/Workflow/StageRunner.h"
 #include "llvm/Support/raw_ostream.h"
 
 int reportError(const std::string &message) {
@@ -27,16 +26,11 @@ bool writeFile(const std::string &path, const std::string &contents) {
   return false;
 }
 
-std::string formatWord(llvm::StringRef word) {
-  bool isPlain = !word.empty() && llvm::all_of(word, [](char c) {
-    return llvm::isAlnum(c) || llvm::StringRef("_./:=,+-").contains(c);
-  });
-  return isPlain ? word.str() : poplar::quoteForShell(word);
-}
-
 void printNext(llvm::ArrayRef<llvm::StringRef> words, llvm::StringRef label) {
+  if (poplar::runsInWorkflow())
+    return;
   llvm::outs() << label;
   for (llvm::StringRef word : words)
-    llvm::outs() << " " << formatWord(word);
+    llvm::outs() << " " << poplar::formatWord(word);
   llvm::outs() << "\n";
 }

@@ -11,12 +11,9 @@
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
-#include <string>
 
-/// A word as a shell takes it: in quotes, unless it needs none.
-std::string formatWord(llvm::StringRef word);
-
-/// Prints the command that goes on from what this one wrote, behind `label`.
+/// Prints the command that goes on from what this one wrote, behind `label`;
+/// nothing in a workflow, which says itself what is next.
 /// Words in capitals are for the user to fill in; all others are quoted for a
 /// shell.
 void printNext(llvm::ArrayRef<llvm::StringRef> words,

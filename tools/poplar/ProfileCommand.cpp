@@ -11,6 +11,7 @@
 #include "Output.h"
 #include "Poplar/Dialect/Cluster/Cluster.h"
 #include "Poplar/Driver/Profiling.h"
+#include "Poplar/Driver/RemoteCommand.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
@@ -41,6 +42,21 @@ static void printNextStep(const ProfileRequest &args,
   printNext({"poplar", "plan", "--model", args.model, "--cluster", args.cluster,
              "--profiles", hasOthers ? directory : args.output,
              "--global-batch", "SAMPLES", "-o", "plan.mlir"});
+}
+
+/// The command that asks for it.
+static std::vector<std::string> getWords(const ProfileRequest &args) {
+  std::vector<std::string> words = {
+      "profile",       "--model",       args.model, "--cluster", args.cluster,
+      "--device-type", args.deviceType, "--zero",   args.stage,  "-o",
+      args.output};
+  if (args.maxBatch)
+    words.insert(words.end(), {"--max-batch", std::to_string(args.maxBatch)});
+  if (args.seconds > 0)
+    words.insert(words.end(), {"--seconds", std::to_string(args.seconds)});
+  if (args.loaded)
+    words.push_back("--loaded");
+  return words;
 }
 
 void addProfileCommand(CLI::App &app, int &status) {
@@ -76,12 +92,30 @@ void addProfileCommand(CLI::App &app, int &status) {
                    "Largest micro-batch to measure, if it fits (default: the "
                    "one beyond which throughput does not grow, 64 at most)")
       ->check(CLI::Range(2, 1 << 20));
+  command
+      ->add_option("--seconds", args->seconds,
+                   "End about then, with smaller micro-batches and fewer "
+                   "repetitions (default: no limit)")
+      ->type_name("X")
+      ->check(CLI::Range(1.0, 1e6));
   command->add_flag("--loaded", args->loaded,
                     "Keep the other cores of the machine busy meanwhile");
   command->add_option("-o,--output", args->output, "File for the profiles")
       ->type_name("JSON")
       ->required();
-  command->callback([args, &status] {
+  auto host = std::make_shared<std::string>();
+  command
+      ->add_option("--host", *host,
+                   "Host that has the device, to measure there by ssh; it has "
+                   "the same files (default: this machine)")
+      ->type_name("HOST");
+  command->callback([args, host, &status] {
+    if (!host->empty() && !isThisHost(*host)) {
+      std::string error;
+      if (!runRemotely(*host, getOwnProgram(), getWords(*args), "", error))
+        status = reportError(error);
+      return;
+    }
     CodeOptions libraries;
     locateLibraries(libraries);
     args->libraryDirectory = libraries.libraryDirectory;

@@ -45,9 +45,11 @@ int main(int argc, char **argv) {
       "Examples:\n  poplar import examples/models/tiny-llama.json -o "
       "model.mlir\n  poplar build model.mlir -o program\n  poplar train "
       "program --data examples/data/corpus.txt --steps 20 --out run\n  "
-      "poplar sample run --prompt \"KING HENRY:\"\n\npoplar COMMAND "
-      "--help lists the options of a command. For several devices, poplar "
-      "cluster detect\nand poplar plan come before poplar build.");
+      "poplar sample run --prompt \"KING HENRY:\"\n\npoplar finetune takes "
+      "all steps for a model of your own: poplar finetune HF_DIR --data\n"
+      "chat.jsonl --out run. poplar COMMAND --help lists the options of a "
+      "command. For several\ndevices, poplar cluster detect and poplar plan "
+      "come before poplar build.");
   // Commands take these over.
   app.formatter(std::make_shared<HelpFormatter>());
   app.option_defaults()->always_capture_default();
@@ -63,6 +65,8 @@ int main(int argc, char **argv) {
            "\nRun with --help for more.\n";
   });
   int status = 0;
+  addFinetuneCommand(app, status);
+  addPretrainCommand(app, status);
   addImportCommand(app, status);
   addClusterCommand(app, status);
   addProfileCommand(app, status);
@@ -98,8 +102,13 @@ int main(int argc, char **argv) {
        {"import", "plan", "simulate", "report", "place", "build"})
     if (argc > 1 && llvm::StringRef(argv[1]) == slow)
       note.emplace(std::string("poplar ") + slow);
+  std::vector<std::string> words(argv + 1, argv + argc);
+  if (std::optional<int> end = expandRecipe(words))
+    return *end;
+  // The library takes the last word first.
+  std::vector<std::string> reversed(words.rbegin(), words.rend());
   try {
-    app.parse(argc, argv);
+    app.parse(std::move(reversed));
   } catch (const CLI::RequiredError &error) {
     if (std::string extras = describeExtras(app); !extras.empty())
       return reportError(extras);

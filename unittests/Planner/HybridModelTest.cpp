@@ -295,6 +295,44 @@ TEST(HybridModel, UnlikeDevicesOfANodeAreATeam) {
   EXPECT_TRUE(findTeam(other).empty());
 }
 
+TEST(HybridModel, TeamsHaveMicroBatchesThatAllWereMeasuredAt) {
+  // In turns, each device of a team was measured less far than the other.
+  for (int shorter : {0, 1}) {
+    ClusterView cluster = makeCluster();
+    cluster.nodes = {{"n0", 0, 2}};
+    cluster.ranks = {{0, 0}, {0, 1}};
+    cluster.links.clear();
+    HybridModel model = makeModel(cluster);
+    for (auto &variants : model.variants) {
+      variants.push_back(variants.back());
+      variants.back().tensorDegree = 2;
+    }
+    for (int type : {0, 1})
+      for (int stage = 0; stage < 4; ++stage) {
+        DeviceProfile profile{};
+        profile.type = type;
+        profile.stage = stage;
+        profile.precision = NumberFormat::BF16;
+        profile.recompute = RecomputePolicy::Keep;
+        profile.microBatches = {1, 2};
+        profile.seconds = {0.1 * (type + 1), 0.2 * (type + 1)};
+        if (type != shorter) {
+          profile.microBatches.push_back(4);
+          profile.seconds.push_back(0.4 * (type + 1));
+        }
+        cluster.profiles.push_back(profile);
+      }
+    std::string error;
+    std::vector<HybridCluster> problems =
+        makeHybridProblems(cluster, model, 16, error);
+    ASSERT_EQ(problems.size(), 2u) << error;
+    const HybridProblem::DeviceType &team = problems[1].problem.types[0];
+    EXPECT_FALSE(team.modes.empty());
+    for (const HybridProblem::Mode &mode : team.modes)
+      EXPECT_LE(mode.microBatch, 2);
+  }
+}
+
 TEST(HybridModel, ScalesUnitsToWhatWasMeasured) {
   ClusterView cluster = makeCluster();
   HybridModel model = makeModel(cluster);

@@ -22,6 +22,8 @@ struct ProfileRequest {
   std::string output;
   /// 0 for the micro-batch beyond which throughput does not grow.
   int64_t maxBatch = 0;
+  /// After which it ends, about; the stages share them. 0 for no limit.
+  double seconds = 0;
   /// With the other cores busy.
   bool loaded = false;
   /// The version of poplar, as profiles name it.

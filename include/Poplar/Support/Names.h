@@ -35,6 +35,9 @@ std::string showName(llvm::StringRef name);
 /// One word of a POSIX shell script, whatever `text` holds.
 std::string quoteForShell(llvm::StringRef text);
 
+/// A word as a shell takes it: in quotes, unless it needs none.
+std::string formatWord(llvm::StringRef word);
+
 } // namespace poplar
 
 #endif // POPLAR_SUPPORT_NAMES_H

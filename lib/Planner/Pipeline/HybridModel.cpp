@@ -299,16 +299,17 @@ bool HybridProblemBuilder::addTeamModes(HybridProblem::DeviceType &type) {
           static_cast<int>(size), microBatch, first.recompute,
           times.front().getCosts(first, microBatch, type.inside)};
       auto even = times.front().getShareOfCosts(first, microBatch, 1);
-      bool isMeasured = !mode.units.empty();
+      // Devices may have been measured up to unlike micro-batches.
+      bool isMeasured = !mode.units.empty() && !even.empty();
       std::vector<double> forward(even.size()), backward(even.size());
-      for (size_t i = 0; i < size; ++i) {
+      for (size_t i = 0; i < size && isMeasured; ++i) {
         const HybridModel::Variant *own =
             findVariant(model.variants[team[i]], first.recompute, size);
         if (!own)
           return false;
         auto costs = times[i].getShareOfCosts(
             *own, microBatch, getShare(type, i) * static_cast<double>(size));
-        isMeasured &= !costs.empty();
+        isMeasured = !costs.empty();
         for (size_t unit = 0; unit < costs.size(); ++unit) {
           forward[unit] = std::max(forward[unit], costs[unit].forward);
           backward[unit] = std::max(backward[unit], costs[unit].backward);

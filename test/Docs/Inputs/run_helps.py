@@ -20,8 +20,8 @@ import sys
 # In the order in which a user comes to them.
 COMMANDS = ["import", "cluster detect", "cluster show", "cluster devices", "cluster", "place", "profile", "plan"]
 COMMANDS += ["recipe", "simulate", "build", "doctor", "cluster links", "train", "evaluate", "sample", "report"]
-# fine-tune.test merges the adapters of a run.
-ELSEWHERE = {"merge"}
+# fine-tune.test merges the adapters of a run, and runs all stages.
+ELSEWHERE = {"merge", "finetune", "pretrain"}
 SHORTER = [
     (r"demo-llama\.json", "tiny-llama.json --seq-len 32"),
     (r"--steps \d+", "--steps 2 --global-batch 2 --peak-gflops 1"),

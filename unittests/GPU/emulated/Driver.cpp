@@ -526,14 +526,17 @@ Result cuEventQuery(CUevent_st *event) {
   bool done = !event->number || event->queue->tryTo(event->number);
   return done ? 0 : cuda::NotReady;
 }
-/// A cubin is for a real GPU: the program has to fall back to its PTX.
+/// A cubin is for a real GPU: the program has to fall back to its PTX. With
+/// POPLAR_EMULATED_CUBIN=new, a later toolkit has made it.
 Result cuModuleLoadDataEx(CUmod_st **result, const void *image, unsigned count,
                           int *options, void **values) {
   if (Result refusal = refuse())
     return refusal;
   auto *text = static_cast<const char *>(image);
+  const char *cubin = std::getenv("POPLAR_EMULATED_CUBIN");
   if (std::memcmp(text, "\177ELF", 4) == 0)
-    return cuda::NoBinaryForGPU;
+    return cubin && !std::strcmp(cubin, "new") ? cuda::InvalidImage
+                                               : cuda::NoBinaryForGPU;
   auto say = [&](const std::string &error) {
     for (unsigned i = 0; i < count; ++i)
       if (options[i] == cuda::JitErrorLog)

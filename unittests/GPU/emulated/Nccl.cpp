@@ -30,7 +30,8 @@
 //
 // Told by the environment: POPLAR_EMULATED_NCCL, the version, 22809 by default;
 // POPLAR_EMULATED_NCCL_FAIL=n lets the n-th collective of the process end in an
-// asynchronous error, and POPLAR_EMULATED_NCCL_HANG=n never end. With
+// asynchronous error, POPLAR_EMULATED_NCCL_HANG=n never end, and with
+// POPLAR_EMULATED_NCCL_REFUSE=n the n-th call in a group is refused. With
 // POPLAR_EMULATED_NCCL_DELAY=ms every collective takes so long from its turn
 // on. The first rank writes the names of what it calls to
 // POPLAR_EMULATED_NCCL_LOG. POPLAR_EMULATED_NCCL_MEMORY=0 lets ncclMemAlloc
@@ -150,6 +151,8 @@ namespace {
 thread_local std::vector<Call> group;
 thread_local Comm groupComm = nullptr;
 thread_local Stream groupStream = nullptr;
+/// Of the calls in the group; what starts it fails then, too.
+thread_local Status groupError = 0;
 std::atomic<int64_t> numCalls{0};
 /// Why a communicator was not made.
 std::string startError;
@@ -416,6 +419,10 @@ Status add(Comm comm, Stream stream, Call call) {
     return queue(comm, stream, {std::move(call)});
   if (groupComm && (groupComm != comm || groupStream != stream))
     return InvalidUsage;
+  static std::atomic<int64_t> inGroups{0};
+  const char *refused = std::getenv("POPLAR_EMULATED_NCCL_REFUSE");
+  if (refused && ++inGroups == std::atoll(refused))
+    return groupError = invalidArgument;
   groupComm = comm;
   groupStream = stream;
   group.push_back(std::move(call));
@@ -531,6 +538,11 @@ Status ncclCommDestroy(Comm comm) {
   return 0;
 }
 Status ncclCommAbort(Comm comm) {
+  // NCCL does it when the group ends.
+  if (depth > 0) {
+    std::fputs("ncclCommAbort waits for the end of a group\n", stderr);
+    return 0;
+  }
   comm->aborted = true;
   retire(comm);
   return 0;
@@ -617,7 +629,14 @@ Status ncclGroupStart() {
 Status ncclGroupEnd() {
   if (depth == 0)
     return InvalidUsage;
-  if (--depth > 0 || group.empty())
+  if (--depth > 0)
+    return 0;
+  if (groupError) {
+    group.clear();
+    groupComm = nullptr;
+    return std::exchange(groupError, 0);
+  }
+  if (group.empty())
     return 0;
   Comm comm = std::exchange(groupComm, nullptr);
   return queue(comm, std::exchange(groupStream, nullptr),

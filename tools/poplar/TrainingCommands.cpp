@@ -1,0 +1,410 @@
+//===- TrainingCommands.cpp - poplar finetune and poplar pretrain ---------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Both run other commands, whose options they have. What is wrong with an
+// option is said before the first command runs, by the parser of the command
+// that it is for.
+//
+//===----------------------------------------------------------------------===//
+
+#include "BorrowedOptions.h"
+#include "Commands.h"
+#include "Commit.h"
+#include "Installation.h"
+#include "Output.h"
+#include "Poplar/Recipe/Recipe.h"
+#include "Poplar/Support/Text.h"
+#include "Poplar/Workflow/TrainingWorkflow.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/Support/ErrorHandling.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Regex.h"
+#include "llvm/Support/raw_ostream.h"
+#include <memory>
+
+using namespace poplar;
+
+namespace {
+
+/// The options of a command, and the request they make.
+class TrainingArguments {
+public:
+  TrainingArguments(CLI::App *command, bool isFineTuning);
+  /// Completes the request; what is wrong, or empty.
+  std::string complete();
+
+  TrainingRequest request;
+
+private:
+  void addImportOptions(CLI::App *command);
+  std::string completeImport();
+  std::string completeTraining();
+
+  const bool isFineTuning;
+  bool trainsAll = false, packs = true, checks = false;
+  std::vector<std::string> data;
+  BorrowedOptions import, plan, recompute, training;
+  /// Commands whose options these are. They never run.
+  CLI::App lenders;
+  int unused = 0;
+};
+
+} // namespace
+
+/// What of the words the command of `lenders` refuses; empty if nothing.
+static std::string check(CLI::App &lenders, const std::string &name,
+                         std::vector<std::string> words) {
+  words.insert(words.begin(), {"poplar", name});
+  std::vector<const char *> argv;
+  for (const std::string &word : words)
+    argv.push_back(word.c_str());
+  try {
+    lenders.parse(static_cast<int>(argv.size()), argv.data());
+  } catch (const CLI::Success &) {
+    return "";
+  } catch (const CLI::ParseError &error) {
+    return error.what();
+  }
+  llvm_unreachable("lenders end where their commands would run");
+}
+
+TrainingArguments::TrainingArguments(CLI::App *command, bool isFineTuning)
+    : isFineTuning(isFineTuning) {
+  lenders.option_defaults()->always_capture_default();
+  lenders.parse_complete_callback([] { throw CLI::Success(); });
+  addImportCommand(lenders, unused);
+  addPlanCommand(lenders, unused);
+  command
+      ->add_option("model", request.model,
+                   isFineTuning
+                       ? "Directory of a Hugging Face model, with its weights; "
+                         "or a recipe in YAML, with the keys of axolotl, which "
+                         "other options replace (docs/recipes.md)"
+                       : "A config.json, or a directory that holds one")
+      ->type_name(isFineTuning ? "HF_DIR|RECIPE" : "CONFIG_JSON|HF_DIR")
+      ->required();
+  command
+      ->add_option("--data", data,
+                   isFineTuning ? "Conversations or other examples in JSON, or "
+                                  "text; repeatable"
+                                : "Text or tokens to train on; repeatable")
+      ->type_name("FILE|GLOB[=WEIGHT]")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->required();
+  command
+      ->add_option("--out", request.output,
+                   "Directory of the run; what prepares it lies in RUN/setup")
+      ->type_name("RUN")
+      ->required();
+  const char *devices = "Devices";
+  CLI::Option *cluster =
+      command
+          ->add_option("--cluster", request.cluster,
+                       "Cluster file (docs/cluster-file.md; default: the GPUs "
+                       "of this machine, or its CPU)")
+          ->type_name("CLUSTER")
+          ->group(devices);
+  command
+      ->add_option("--devices", request.devices,
+                   "Ranks of each type on the CPU of this machine")
+      ->type_name("TYPE=N,...")
+      ->excludes(cluster)
+      ->group(devices);
+  command
+      ->add_option("--hosts", request.hosts,
+                   "Hosts that train together, which have this directory and "
+                   "poplar at the same place (docs/launching.md; default: this "
+                   "machine alone)")
+      ->type_name("HOST,...")
+      ->delimiter(',')
+      ->excludes(cluster)
+      ->group(devices);
+  command
+      ->add_option("--network", request.network,
+                   "Speed of the network between the hosts (default: 1 Gbit/s)")
+      ->type_name("LATENCY_US,BANDWIDTH_GBPS")
+      ->needs("--hosts")
+      ->group(devices);
+  command
+      ->add_flag("--estimate", request.estimates,
+                 "Plan with the published figures of GPUs instead of measuring "
+                 "them")
+      ->group(devices);
+  request.profileSeconds = 60;
+  command
+      ->add_option("--profile-seconds", request.profileSeconds,
+                   "Seconds to measure a device type that was not measured "
+                   "with this model before")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1000000))
+      ->group(devices);
+  addImportOptions(command);
+  const char *planning = "Plan";
+  CLI::Option *batch =
+      command
+          ->add_option("--global-batch", request.globalBatch,
+                       "Samples per optimizer step, or tokens such as 64ktok "
+                       "(default: 16)")
+          ->type_name("N|TOKENS")
+          ->group(planning);
+  command
+      ->add_option("--device-batch", request.deviceBatch,
+                   "Samples per optimizer step for each device, as a rule; the "
+                   "plan shares their sum out")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1 << 20))
+      ->excludes(batch)
+      ->group(planning);
+  plan.addOf(command, *lenders.get_subcommand("plan"),
+             {"zero", "policy", "leave-out", "allow-lossy"}, planning);
+  recompute.addOf(command, *lenders.get_subcommand("plan"), {"recompute"},
+                  planning);
+  training.addOfTraining(command,
+                         {"data", "out", "init", "resume", "config", "batch",
+                          "global-batch", "threads", "peak-gflops"});
+  if (isFineTuning)
+    for (auto [name, text] :
+         {std::pair("--epochs",
+                    "Passes over the data, in place of --steps (default: 3)"),
+          std::pair("--val-fraction", "Part of --data that is held out for "
+                                      "validation (default: 0.05)")})
+      command->get_option(name)->description(text);
+}
+
+void TrainingArguments::addImportOptions(CLI::App *command) {
+  const CLI::App &lender = *lenders.get_subcommand("import");
+  import.addOf(command, lender,
+               {"seq-len", "dropout", "ignore-key", "no-tokenizer",
+                "mask-token-id", "special-token-ids", "optimizer-states"},
+               "Model");
+  if (!isFineTuning)
+    return;
+  command
+      ->add_flag("--packing,!--no-packing", packs,
+                 "Let examples share samples without seeing each other "
+                 "(default), or give each sample one example")
+      ->group("Model");
+  command->add_flag("--check", checks,
+                    "Only list what becomes of each key of the recipe; the "
+                    "status is 0 if none is refused");
+  const char *group = "Adapters (LoRA)";
+  command
+      ->add_flag("--full", trainsAll,
+                 "Train all weights (default: adapters of rank 16)")
+      ->group(group);
+  import.addOf(command, lender,
+               {"lora-rank", "lora-alpha", "lora-dropout", "lora-targets",
+                "frozen-format"},
+               group);
+  command->get_option("--lora-rank")
+      ->description("Rank of the adapters (default: 16)");
+}
+
+std::string TrainingArguments::completeImport() {
+  std::vector<std::string> words = import.getWords();
+  if (trainsAll) {
+    for (const char *name : {"lora-rank", "lora-alpha", "lora-dropout",
+                             "lora-targets", "frozen-format"})
+      if (import.isGiven(name))
+        return std::string("--full trains all weights: leave out --") + name;
+  } else if (isFineTuning && !import.isGiven("lora-rank")) {
+    words.insert(words.end(), {"--lora-rank", "16"});
+  }
+  if (isFineTuning && packs)
+    words.push_back("--packing");
+  request.importWords = words;
+  words.insert(words.end(), {request.model, "-o", "-"});
+  return check(lenders, "import", words);
+}
+
+/// Whether a file is there, or a pattern says what is.
+static bool isData(const std::string &text) {
+  return text.find_first_of("*?[") != text.npos ||
+         llvm::sys::fs::exists(text) ||
+         llvm::sys::fs::exists(text.substr(0, text.rfind('=')));
+}
+
+std::string TrainingArguments::completeTraining() {
+  std::vector<std::string> words;
+  for (const std::string &file : data) {
+    if (!isData(file))
+      return file + ": No such file or directory; expected data of your own "
+                    "(of the Hugging Face Hub, `hf download NAME --repo-type "
+                    "dataset --local-dir DIR` gets files)";
+    words.insert(words.end(), {"--data", file});
+    request.data.push_back(file);
+  }
+  for (std::string &word : training.getWords())
+    words.push_back(std::move(word));
+  if (isFineTuning && !training.isGiven("steps") && !training.isGiven("epochs"))
+    words.insert(words.end(), {"--epochs", "3"});
+  // A run that nobody watches has to say whether it learns or memorizes.
+  if (isFineTuning && !training.isGiven("val-data") &&
+      !training.isGiven("val-fraction") && !training.isGiven("data-ids"))
+    words.insert(words.end(), {"--val-fraction", "0.05"});
+  if (isFineTuning && !training.isGiven("keep-best") &&
+      (training.getValues("val-fraction") != std::vector<std::string>{"0"} ||
+       training.isGiven("val-data")))
+    words.push_back("--keep-best");
+  request.mayEndEarly =
+      training.isGiven("patience") || training.isGiven("stop-above");
+  request.trainWords = words;
+  words.insert(words.end(), {"--out", request.output});
+  return checkTrainingWords(words);
+}
+
+std::string TrainingArguments::complete() {
+  if (checks)
+    return "--check explains a recipe, which comes right behind finetune; '" +
+           request.model + "' is none";
+  request.startsFromWeights = isFineTuning;
+  if (request.globalBatch.empty() && request.deviceBatch == 0)
+    request.globalBatch = "16";
+  if (!request.globalBatch.empty() &&
+      !llvm::Regex("^([1-9][0-9]*|[0-9.]+[kM]?tok)$")
+           .match(request.globalBatch))
+    return "--global-batch expects a number of samples, or of tokens as in "
+           "64ktok, not '" +
+           request.globalBatch + "'";
+  if (std::string error = completeImport(); !error.empty())
+    return error;
+  if (std::string error = completeTraining(); !error.empty())
+    return error;
+  std::vector<std::string> words = plan.getWords();
+  for (std::string &word : recompute.getWords())
+    words.push_back(std::move(word));
+  words.insert(words.end(), {"model.mlir", "--cluster", "cluster.json",
+                             "--global-batch", "1"});
+  if (std::string error = check(lenders, "plan", words); !error.empty())
+    return error;
+  request.planWords = plan.getWords();
+  if (recompute.isGiven("recompute"))
+    request.recompute = recompute.getValues("recompute").back();
+  return "";
+}
+
+static void addTrainingCommand(CLI::App &app, int &status,
+                               const std::string &name, const std::string &what,
+                               const std::string &example, bool isFineTuning) {
+  CLI::App *command = app.add_subcommand(name, what);
+  command->footer(
+      "Detects the devices, measures those that are not known, plans, builds "
+      "and trains; each\nstep prints the plain command that it runs, and runs "
+      "once. After Ctrl-C, the same command\ncontinues.\n\nExamples:\n  "
+      "poplar " +
+      example);
+  auto arguments = std::make_shared<TrainingArguments>(command, isFineTuning);
+  command->callback([=, &status] {
+    std::string error = arguments->complete();
+    TrainingRequest &request = arguments->request;
+    request.command = name;
+    request.version = POPLAR_VERSION " " POPLAR_COMMIT;
+    request.program = getOwnProgram();
+    status = error.empty() ? runTraining(request, error) : 1;
+    if (!error.empty())
+      reportError(error);
+  });
+}
+
+static bool isRecipe(llvm::StringRef word) {
+  return word.ends_with(".yaml") || word.ends_with(".yml");
+}
+
+/// The words of a recipe without the options that others name.
+static std::vector<std::string>
+replaceOptions(const std::vector<std::string> &recipe,
+               llvm::ArrayRef<std::string> others) {
+  std::vector<std::string> kept;
+  bool isReplaced = false;
+  for (const std::string &word : recipe) {
+    if (llvm::StringRef(word).starts_with("--"))
+      isReplaced = llvm::any_of(others, [&](llvm::StringRef other) {
+        return other.split('=').first == word;
+      });
+    if (!isReplaced)
+      kept.push_back(word);
+  }
+  return kept;
+}
+
+/// What becomes of the keys, in a line.
+static void printRecipe(const std::string &file, const Recipe &recipe) {
+  int64_t honoured = 0;
+  std::string ignored;
+  for (const RecipeKey &key : recipe.keys) {
+    if (key.verdict == RecipeKey::Ignored)
+      ignored += (ignored.empty() ? "" : ", ") + key.name;
+    else if (key.line > 0)
+      ++honoured;
+  }
+  llvm::outs() << "recipe    " << file << ": " << formatCount(honoured, "key")
+               << " honoured";
+  if (!ignored.empty())
+    llvm::outs() << "; without a meaning here: " << ignored
+                 << " (--check says why)";
+  llvm::outs() << "\n";
+}
+
+std::optional<int> expandRecipe(std::vector<std::string> &words) {
+  if (words.size() < 2 || words[0] != "finetune" || !isRecipe(words[1]))
+    return std::nullopt;
+  llvm::ArrayRef<std::string> others = llvm::ArrayRef(words).drop_front(2);
+  if (llvm::is_contained(others, "--help") || llvm::is_contained(others, "-h"))
+    return std::nullopt;
+  std::string error;
+  std::optional<Recipe> recipe = readRecipe(words[1], error);
+  if (!recipe)
+    return reportError(error);
+  bool checks = llvm::is_contained(others, "--check");
+  auto refused = llvm::count_if(recipe->keys, [](const RecipeKey &key) {
+    return key.verdict == RecipeKey::Refused;
+  });
+  if (checks || refused)
+    llvm::outs() << formatRecipeTable(*recipe);
+  llvm::outs().flush();
+  if (refused)
+    return reportError(words[1] + ": " + formatCount(refused, "key") +
+                       (refused == 1 ? " is" : " are") + " refused");
+  std::vector<std::string> expanded = {"finetune"};
+  for (std::string &word : replaceOptions(recipe->arguments, others))
+    expanded.push_back(std::move(word));
+  expanded.insert(expanded.end(), others.begin(), others.end());
+  llvm::erase(expanded, "--check");
+  if (checks) {
+    llvm::SmallVector<llvm::StringRef> command = {"poplar"};
+    command.append(expanded.begin(), expanded.end());
+    printNext(command, "equal:");
+    return 0;
+  }
+  printRecipe(words[1], *recipe);
+  words = std::move(expanded);
+  return std::nullopt;
+}
+
+void addFinetuneCommand(CLI::App &app, int &status) {
+  addTrainingCommand(
+      app, status, "finetune",
+      "Fine-tune a Hugging Face model on the devices at hand",
+      "finetune Qwen3-0.6B --data chat.jsonl --out run\n  poplar finetune "
+      "recipe.yaml --out run\n  poplar finetune recipe.yaml --check\n  poplar "
+      "finetune "
+      "Qwen3-0.6B --data chat.jsonl --out run --epochs 1 --lora-rank 32 "
+      "--frozen-format nf4\n  poplar finetune Qwen3-0.6B --data chat.jsonl "
+      "--out run --devices avx2-f32=1,sse41-f32=1",
+      /*isFineTuning=*/true);
+}
+
+void addPretrainCommand(CLI::App &app, int &status) {
+  addTrainingCommand(app, status, "pretrain",
+                     "Train a model from random weights on the devices at hand",
+                     "pretrain examples/models/demo-llama.json --data "
+                     "examples/data/corpus.txt --steps 300 --out run",
+                     /*isFineTuning=*/false);
+}
