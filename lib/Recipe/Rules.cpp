@@ -312,9 +312,10 @@ static constexpr Rule kRecipeRules[] = {
     option("loss_watchdog_threshold", Kind::Number, "--stop-above"),
     option("loss_watchdog_patience", Kind::Integer, "--stop-after"),
     only("resume_from_checkpoint", "",
-         "`poplar train JOB --out RUN --resume` continues a run; remove it"),
-    only("auto_resume_from_checkpoints", "false",
-         "`poplar train JOB --out RUN --resume` continues a run; remove it"),
+         "`poplar finetune` continues the run that is in output_dir; remove "
+         "it"),
+    nothing("auto_resume_from_checkpoints",
+            "`poplar finetune` continues the run that is in output_dir"),
     only("do_bench_eval", "false", kMetrics),
     only("bench_*", "", kMetrics),
     only("do_causal_lm_eval", "false", kMetrics),

@@ -57,6 +57,7 @@ private:
   StageEnd findAlone(const std::string &type, std::optional<double> &seconds);
   StageEnd build();
   bool checkOneCPU();
+  bool checkPrecision();
   StageEnd train();
   void printNext() const;
 
@@ -360,6 +361,8 @@ StageEnd TrainingWorkflow::build() {
   std::vector<std::string> words = {"build", getPath("model.mlir"), "-o", job};
   if (!request.recompute.empty())
     words = join(words, {"--recompute", request.recompute});
+  if (!request.precision.empty())
+    words = join(words, {"--precision", request.precision});
   return runner.run(
       {"build", words, {getPath("model.mlir")}, {job + "/host/train"}});
 }
@@ -383,6 +386,22 @@ bool TrainingWorkflow::checkOneCPU() {
   else if (batch.ends_with("tok"))
     error = "--global-batch: one CPU takes a number of samples, not tokens";
   return error.empty();
+}
+
+/// Of a plan, the cluster file says the format.
+bool TrainingWorkflow::checkPrecision() {
+  for (ClusterRank rank : cluster.ranks) {
+    const DeviceType &type = cluster.types[rank.type];
+    std::string own = toString(type.precision);
+    if (request.precision.empty() || own == request.precision)
+      continue;
+    error = "--precision " + request.precision + ": " + clusterFile + " has '" +
+            type.name + "' compute in " + own +
+            "; change `precision` in a cluster file of your own (--cluster), "
+            "or leave the option out";
+    return false;
+  }
+  return true;
 }
 
 StageEnd TrainingWorkflow::train() {
@@ -433,7 +452,7 @@ StageEnd TrainingWorkflow::run() {
     return StageEnd::Failed;
   if (StageEnd end = describeCluster(); end != StageEnd::Done)
     return end;
-  if (isOneCPU() && !checkOneCPU())
+  if (isOneCPU() ? !checkOneCPU() : !checkPrecision())
     return StageEnd::Failed;
   using Step = StageEnd (TrainingWorkflow::*)();
   std::vector<Step> steps = {&TrainingWorkflow::importModel};

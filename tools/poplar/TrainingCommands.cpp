@@ -156,6 +156,12 @@ TrainingArguments::TrainingArguments(CLI::App *command, bool isFineTuning)
       ->check(CLI::Range(1, 1 << 20))
       ->excludes(batch)
       ->group(planning);
+  command
+      ->add_option("--precision", request.precision,
+                   "Format that all devices are to compute in (default: what "
+                   "the cluster file says; f32 on a CPU alone)")
+      ->check(CLI::IsMember({"f32", "bf16", "f16", "tf32"}))
+      ->group(planning);
   plan.addOf(command, *lenders.get_subcommand("plan"),
              {"zero", "policy", "leave-out", "allow-lossy"}, planning);
   recompute.addOf(command, *lenders.get_subcommand("plan"), {"recompute"},

@@ -61,6 +61,9 @@ struct TrainingRequest {
   std::vector<std::string> importWords, planWords, trainWords;
   /// Whether training may end before its last step, for want of progress.
   bool mayEndEarly = false;
+  /// The format that all devices are to compute in; empty for what the cluster
+  /// file says.
+  std::string precision;
   /// What the policy of recomputation is to be; empty for the plan's choice.
   std::string recompute;
 };
