@@ -239,7 +239,8 @@ class Kernel:
         elif name == "vote":
             result = f"0xFFFFFFFF if {values[1]} else 0"
         elif name in ("bar", "barrier"):
-            result = values[-1]
+            # Whether any thread of the block has it: of as many as there are ids, one has.
+            result = f"bool({values[-1]}) or R['%ntid.x'] * R['%ntid.y'] >= helper.ids"
         else:
             result = self.integer(instruction, values, width, signed)
         registers = instruction.results()

@@ -170,10 +170,10 @@ Result cuMemAlloc_v2(Address *place, size_t bytes) {
   static std::atomic<Address> next = Address(1) << 45;
   constexpr Address page = 1 << 21;
   Address wanted = next.fetch_add((bytes + page - 1) / page * page);
-  void *memory = mmap(
-      reinterpret_cast<void *>(wanted), bytes, PROT_NONE,
-      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE,
-      /*fd=*/-1, /*offset=*/0);
+  void *memory =
+      mmap(reinterpret_cast<void *>(wanted), bytes, PROT_NONE,
+           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE,
+           /*fd=*/-1, /*offset=*/0);
   if (memory == MAP_FAILED)
     return OutOfMemory;
   *place = reinterpret_cast<Address>(memory);

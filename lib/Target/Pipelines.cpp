@@ -199,8 +199,10 @@ void poplar::buildKernelPipeline(OpPassManager &pm,
   pm.addPass(createCSEPass());
   if (!options.chip.empty()) {
     pm.addPass(createPadLogits());
+    std::optional<GPUChip> gpu = findGPUChip(options.chip);
     if (options.fuseEpilogues)
-      pm.addPass(createFuseGemmEpilogues());
+      pm.addPass(createFuseGemmEpilogues(
+          {/*biasGradients=*/gpu->getCapability() < 90}));
   }
   // Everything by rows becomes loops...
   pm.addPass(createConvertNNToLinalg());

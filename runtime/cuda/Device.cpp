@@ -85,12 +85,13 @@ int64_t findLargestDequantized(const PoplarProgram &Program) {
   return Most;
 }
 
-/// Chunks of the longest bucket.
+/// Chunks of all gradients.
 int64_t countChunks(const PoplarProgram &Program) {
-  int64_t Most = 0;
+  int64_t Chunks = 0;
   for (int64_t B = 0; B < Program.num_buckets; ++B)
-    Most = std::max(Most, Program.buckets[B].elements);
-  return Most / POPLAR_SUM_CHUNK + 1;
+    if (!Program.buckets[B].frozen)
+      Chunks += countSumChunks(Program.buckets[B].elements);
+  return Chunks;
 }
 
 } // namespace
@@ -361,13 +362,16 @@ void Device::launch(int64_t Number, void *const *Args, int64_t Batch,
     Data->start(Number, Args, Batch, Extent);
 }
 
-void Device::sumSquares(const float *Values, int64_t Count, double *Sums) {
-  if (Count == 0)
-    return;
-  char *OnGPU = reinterpret_cast<char *>(Data->own() + 1);
-  void *Args[] = {const_cast<float *>(Values), OnGPU};
-  Data->startOwn(Data->Kernels.SumSquares, Args, Count);
-  copyOut(Sums, OnGPU, 8 * ((Count - 1) / POPLAR_SUM_CHUNK + 1));
+void Device::sumSquares(const std::vector<ValueList> &Lists, double *Sums) {
+  auto *OnGPU = reinterpret_cast<double *>(Data->own() + 1);
+  int64_t Chunks = 0;
+  for (const ValueList &List : Lists) {
+    void *Args[] = {const_cast<float *>(List.Values), OnGPU + Chunks};
+    Data->startOwn(Data->Kernels.SumSquares, Args, List.Count);
+    Chunks += countSumChunks(List.Count);
+  }
+  if (Chunks)
+    copyOut(Sums, OnGPU, 8 * Chunks);
 }
 
 void Device::scale(float *Values, int64_t Count, float Factor) {

@@ -183,10 +183,13 @@ static void squareSumKernel(void *const *Args, int64_t, int64_t Begin,
   }
 }
 
-void Device::sumSquares(const float *Values, int64_t Count, double *Sums) {
-  void *Args[] = {const_cast<float *>(Values), Sums};
-  dispatchRanges(Data->Threads, squareSumKernel, Args, Count, Count,
-                 POPLAR_SUM_CHUNK);
+void Device::sumSquares(const std::vector<ValueList> &Lists, double *Sums) {
+  for (const ValueList &List : Lists) {
+    void *Args[] = {const_cast<float *>(List.Values), Sums};
+    dispatchRanges(Data->Threads, squareSumKernel, Args, List.Count, List.Count,
+                   POPLAR_SUM_CHUNK);
+    Sums += countSumChunks(List.Count);
+  }
 }
 
 /// args: values, factor, flag to set if one is not finite. Factors are powers

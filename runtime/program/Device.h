@@ -30,6 +30,16 @@
 
 namespace poplar::runtime {
 
+struct ValueList {
+  const float *Values;
+  int64_t Count;
+};
+
+/// Sums of squares of `Count` values: one for each POPLAR_SUM_CHUNK of them.
+inline int64_t countSumChunks(int64_t Count) {
+  return (Count + POPLAR_SUM_CHUNK - 1) / POPLAR_SUM_CHUNK;
+}
+
 class Device {
 public:
   /// The device on which `Rank` runs `Program`, with `Threads` threads of the
@@ -84,9 +94,10 @@ public:
   /// See poplar_rt_launch.
   void launch(int64_t Kernel, void *const *Args, int64_t Batch, int64_t Extent);
 
-  /// Sums of squares of every POPLAR_SUM_CHUNK values, in f64 and in an order
-  /// that depends on nothing else, to the host's memory; waits.
-  void sumSquares(const float *Values, int64_t Count, double *Sums);
+  /// Sums of squares of every POPLAR_SUM_CHUNK values of each list, in f64 and
+  /// in an order that depends on nothing else, to the host's memory; waits
+  /// once. A list has at most as many values as its bucket.
+  void sumSquares(const std::vector<ValueList> &Lists, double *Sums);
   /// Multiplies by a power of two. Whether any product is not finite is known
   /// by the next takeOverflow(), which waits and forgets.
   void scale(float *Values, int64_t Count, float Factor);

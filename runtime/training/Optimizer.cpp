@@ -19,16 +19,14 @@
 
 using namespace poplar::runtime;
 
-/// Elements per partial sum of the norm, and per block handed to a thread.
-static constexpr int64_t Chunk = POPLAR_SUM_CHUNK;
-
 Optimizer::Optimizer(Executor &Exec, const AdamWSettings &Settings)
     : Exec(Exec), Settings(Settings) {
-  int64_t Largest = 0;
+  int64_t Chunks = 0;
   for (int64_t B = 0; B < Exec.program().num_buckets; ++B)
     if (!Exec.program().buckets[B].frozen)
-      Largest = std::max(Largest, Exec.state().shard(B).size());
-  Partial.resize(static_cast<size_t>(Largest / Chunk + 1));
+      Chunks += countSumChunks(Exec.state().shard(B).size());
+  Partial.resize(static_cast<size_t>(Chunks));
+  Gradients.reserve(static_cast<size_t>(Exec.program().num_buckets));
   Exec.optimizer = this;
 }
 
@@ -47,19 +45,21 @@ void Optimizer::zeroGradients() {
 }
 
 void Optimizer::norm() {
-  double Sum = 0;
+  Gradients.clear();
+  int64_t Chunks = 0;
   for (int64_t B = 0; B < Exec.program().num_buckets; ++B) {
     const Shard &S = Exec.state().shard(B);
-    const PoplarBucket &Bucket = Exec.program().buckets[B];
-    if (Bucket.frozen)
-      continue;
     // What is on several ranks counts once.
-    if (Exec.collectives && !Exec.state().leads(B))
+    if (Exec.program().buckets[B].frozen ||
+        (Exec.collectives && !Exec.state().leads(B)))
       continue;
-    Exec.device().sumSquares(S.Gradient, S.size(), Partial.data());
-    for (int64_t C = 0; C * Chunk < S.size(); ++C)
-      Sum += Partial[static_cast<size_t>(C)];
+    Gradients.push_back({S.Gradient, S.size()});
+    Chunks += countSumChunks(S.size());
   }
+  Exec.device().sumSquares(Gradients, Partial.data());
+  double Sum = 0;
+  for (int64_t C = 0; C < Chunks; ++C)
+    Sum += Partial[static_cast<size_t>(C)];
   OverflowHere |= Exec.device().takeOverflow();
   double Sums[2] = {Sum, OverflowHere ? 1.0 : 0.0};
   if (Exec.collectives)
@@ -107,13 +107,24 @@ void Optimizer::adamw(int64_t Bucket) {
     return;
   const PoplarProgram &Program = Exec.program();
   const Shard &S = Exec.state().shard(Bucket);
-  for (const Piece &Part : Exec.state().pieces(Bucket)) {
-    bool Decays = Program.parameters[Part.Parameter].decay;
+  const std::vector<Piece> &Pieces = Exec.state().pieces(Bucket);
+  for (size_t I = 0; I < Pieces.size();) {
+    const Piece &Part = Pieces[I];
+    bool Decays = Program.parameters[Part.Parameter].decay,
+         HasBlocks = Part.Offset < S.Int8States;
     Hyper[4] = Decays ? static_cast<float>(Settings.WeightDecay) : 0.0f;
     float *Master = S.Master + Part.Offset,
           *Gradient = S.Gradient + Part.Offset;
-    int64_t Count = Part.End - Part.Begin;
-    if (Part.Offset < S.Int8States)
+    // Neighbours that decay alike are updated at once, unless their moments are
+    // in blocks, which begin with each of them.
+    int64_t Count = 0;
+    do {
+      Count += Pieces[I].End - Pieces[I].Begin;
+      ++I;
+    } while (!HasBlocks && I < Pieces.size() &&
+             Pieces[I].Offset == Part.Offset + Count &&
+             Program.parameters[Pieces[I].Parameter].decay == Decays);
+    if (HasBlocks)
       Exec.device().updateAdamW(Master, Gradient, S.Blocks1.from(Part.Offset),
                                 S.Blocks2.from(Part.Offset), Hyper, Count);
     else

@@ -63,6 +63,7 @@ public:
 private:
   Executor &Exec;
   AdamWSettings Settings;
+  std::vector<ValueList> Gradients;
   std::vector<double> Partial;
   /// The norm of the update under way. A clipping factor of 0 stands for no
   /// update.

@@ -24,8 +24,9 @@ GPUAttention poplar::chooseGPUAttention(const PoplarAttention &desc,
        {desc.head_dim, desc.q_stride, desc.k_stride, desc.v_stride,
         desc.out_stride, desc.q_offset, desc.k_offset, desc.v_offset})
     aligned &= place % 8 == 0;
+  // Scores are compared before they are scaled.
   if (capability >= 80 && desc.type != POPLAR_F32 && aligned && desc.cap == 0 &&
-      desc.head_dim <= POPLAR_GPU_MMA_HEAD_DIM)
+      desc.scale > 0 && desc.head_dim <= POPLAR_GPU_MMA_HEAD_DIM)
     return {"poplar_gpu_attention_mma_",
             POPLAR_GPU_MMA_TILE,
             {32, POPLAR_GPU_MMA_WARPS, 1}};

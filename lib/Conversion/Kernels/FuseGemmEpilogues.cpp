@@ -147,6 +147,8 @@ namespace {
 class FuseGemmEpiloguesPass
     : public poplar::impl::FuseGemmEpiloguesBase<FuseGemmEpiloguesPass> {
 public:
+  using Base::Base;
+
   void runOnOperation() override {
     IRRewriter rewriter(&getContext());
     getOperation().walk([&](Operation *op) {
@@ -155,7 +157,7 @@ public:
         fuse(rewriter, gelu);
       else if (auto grad = dyn_cast<nn::GeluGradOp>(op))
         fuse(rewriter, grad);
-      else if (auto sum = dyn_cast<nn::SumRowsOp>(op))
+      else if (auto sum = dyn_cast<nn::SumRowsOp>(op); sum && biasGradients)
         fuse(rewriter, sum);
     });
   }

@@ -32,6 +32,10 @@ namespace {
 constexpr int32_t kWarps = POPLAR_GPU_MMA_WARPS, kRows = 16;
 constexpr int32_t kBlock = POPLAR_GPU_MMA_TILE;
 static_assert(kBlock == kWarps * kRows, "a warp has 16 rows");
+/// By how much a score may exceed, in base 2, what those of its row are
+/// compared with: sums are scaled anew where it is more, which is almost never
+/// after the first tile, as in FlashAttention-4.
+constexpr float kSlack = 8;
 
 /// What fits 48 KiB of shared memory and 255 registers, by columns of a head.
 template <int32_t Dim> struct Shape {
@@ -63,16 +67,27 @@ POPLAR_INLINE float second(int32_t type, uint32_t pair) {
   return first(type, pair >> 16);
 }
 
-/// Starts to copy `Rows` rows of a matrix.
+/// Starts to copy `Rows` rows of a matrix, with zeros where there are none.
 template <int32_t Rows, int32_t Dim>
 POPLAR_INLINE void startTile(SharedHalf *tile, const Matrix &m, int32_t row) {
-  constexpr int32_t kChunks = Dim / 8;
-  for (int32_t i = threadY() * kWarp + threadX(); i < Rows * kChunks;
-       i += kWarps * kWarp) {
-    int32_t r = i / kChunks, column = i % kChunks * 8;
-    bool inside = row + r < m.rows && column < m.dim;
-    copyAsync(tile + r * Shape<Dim>::kStride + column,
-              inside ? static_cast<const void *>(place(m, row + r, column))
+  // A thread copies the same eight columns of some rows, `kStep` apart.
+  constexpr int32_t kChunks = Dim / 8, kStep = kWarps * kWarp / kChunks;
+  static_assert(Rows % kStep == 0);
+  int32_t thread = threadY() * kWarp + threadX();
+  int32_t r = thread / kChunks, column = thread % kChunks * 8;
+  SharedHalf *to = tile + r * Shape<Dim>::kStride + column;
+  const uint16_t *from = place(m, row + r, column);
+  if (row + Rows <= m.rows && m.dim == Dim) {
+#pragma clang loop unroll(full)
+    for (int32_t i = 0; i < Rows; i += kStep)
+      copyAsync(to + i * Shape<Dim>::kStride, from + i * m.stride, true);
+    return;
+  }
+#pragma clang loop unroll(full)
+  for (int32_t i = 0; i < Rows; i += kStep) {
+    bool inside = row + r + i < m.rows && column < m.dim;
+    copyAsync(to + i * Shape<Dim>::kStride,
+              inside ? static_cast<const void *>(from + i * m.stride)
                      : m.memory,
               inside);
   }
@@ -108,16 +123,26 @@ POPLAR_INLINE void storeRows(const Matrix &m, int32_t row,
     }
 }
 
-/// D of this quad's row.
-POPLAR_INLINE float multiplyRowsOfQuad(const Matrix &a, const Matrix &b,
-                                       int32_t row) {
+/// D of a row, by `Lanes` neighbouring lanes that read eight columns at a time.
+template <int32_t Lanes>
+POPLAR_INLINE float multiplyRowsOf(const Matrix &a, const Matrix &b,
+                                   int32_t row) {
+  using Words = const uint32_t __attribute__((ext_vector_type(4)));
   float sum = 0;
-  for (int32_t column = pairColumn(); column < a.dim; column += 8) {
-    uint32_t x = loadPair(a, row, column), y = loadPair(b, row, column);
-    sum += first(a.type, x) * first(b.type, y);
-    sum += second(a.type, x) * second(b.type, y);
+  for (int32_t column = threadX() % Lanes * 8; column < a.dim && row < a.rows;
+       column += Lanes * 8) {
+    Words x = *reinterpret_cast<Words *>(place(a, row, column)),
+          y = *reinterpret_cast<Words *>(place(b, row, column));
+#pragma clang loop unroll(full)
+    for (int32_t i = 0; i < 4; ++i) {
+      sum += first(a.type, x[i]) * first(b.type, y[i]);
+      sum += second(a.type, x[i]) * second(b.type, y[i]);
+    }
   }
-  return quadSum(sum);
+#pragma clang loop unroll(full)
+  for (int32_t lanes = 1; lanes < Lanes; lanes *= 2)
+    sum += shuffleXor(sum, lanes);
+  return sum;
 }
 
 /// Whether all of `keys` keys are seen by all of `queries` queries.
@@ -128,6 +153,38 @@ POPLAR_INLINE bool seesAll(const Head &head, int32_t query, int32_t queries,
          (!desc->causal || key + keys - 1 <= query) &&
          key >= head.documentStart(query + queries - 1) &&
          (desc->window <= 0 || query + queries - 1 - key < desc->window);
+}
+
+/// Keeps the compiler from computing for all tiles what few need.
+POPLAR_INLINE void stayInBranch() { asm volatile(""); }
+
+/// Masks scores of the quad's rows of queries, which `rows` sees, and keys from
+/// `key` on: by a comparison each, without branches.
+template <int32_t Parts>
+POPLAR_INLINE void maskKeys(float (&scores)[Parts][4],
+                            const KeyRange (&rows)[2], int32_t key) {
+  stayInBranch();
+#pragma clang loop unroll(full)
+  for (int32_t i = 0; i < Parts * 4; ++i) {
+    int32_t at = key + i / 4 * 8 + pairColumn() + i % 2;
+    float &score = scores[i / 4][i % 4];
+    score = rows[i % 4 / 2].has(at) ? score : kMasked;
+  }
+}
+
+/// The same where rows are keys, the quad's first being `key`, and columns are
+/// queries from `query` on.
+template <int32_t Parts>
+POPLAR_INLINE void maskQueries(float (&scores)[Parts][4], const Head &head,
+                               int32_t query, int32_t key) {
+  stayInBranch();
+#pragma clang loop unroll(full)
+  for (int32_t i = 0; i < Parts * 2; ++i) {
+    KeyRange seen = head.seenBy(query + i / 2 * 8 + pairColumn() + i % 2);
+    float (&part)[4] = scores[i / 2];
+    part[i % 2] = seen.has(key) ? part[i % 2] : kMasked;
+    part[2 + i % 2] = seen.has(key + 8) ? part[2 + i % 2] : kMasked;
+  }
 }
 
 /// A block whose rows are queries: those of its head, of which a warp has 16
@@ -197,43 +254,55 @@ POPLAR_INLINE void forward(const PoplarAttention *desc, void *q, void *k,
   loadLeft(left, head.queries(q), row);
   float result[S::kParts][4], high[2] = {kMasked, kMasked}, sum[2] = {0, 0};
   clear(result);
+  const float factor = head.scale() * kLog2E;
+  const KeyRange seen[2] = {head.seenBy(row + quad()),
+                            head.seenBy(row + quad() + 8)};
   int32_t stage = 0;
   for (int32_t key = block.begin; key < block.end; key += kKeys, stage ^= 1) {
     block.next(key, stage);
     float p[kKeys / 8][4];
     clear(p);
     multiplyRows<S::kSteps, S::kStride>(type, p, left, block.keyTile(stage));
-    bool whole = seesAll(head, row, kRows, key, kKeys);
+    if (!seesAll(head, row, kRows, key, kKeys))
+      maskKeys(p, seen, key);
+    float next[2];
+#pragma clang loop unroll(full)
+    for (int32_t r = 0; r < 2; ++r) {
+      // The largest score, before it is scaled.
+      float top = kMasked;
+#pragma clang loop unroll(full)
+      for (int32_t i = 0; i < kKeys / 4; ++i)
+        top = __builtin_fmaxf(top, p[i / 2][2 * r + i % 2]);
+      top = quadMax(top);
+      next[r] = (top - high[r]) * factor > kSlack ? top : high[r];
+    }
+    if (ballot(next[0] != high[0] || next[1] != high[1])) {
+#pragma clang loop unroll(full)
+      for (int32_t r = 0; r < 2; ++r) {
+        float rescale = flushedExp2((high[r] - next[r]) * factor);
+        sum[r] *= rescale;
+        high[r] = next[r];
+#pragma clang loop unroll(full)
+        for (auto &columns : result) {
+          columns[2 * r] *= rescale;
+          columns[2 * r + 1] *= rescale;
+        }
+      }
+    }
 #pragma clang loop unroll(full)
     for (int32_t r = 0; r < 2; ++r) {
       int32_t own = row + quad() + 8 * r;
-      float next = high[r];
-#pragma clang loop unroll(full)
-      for (int32_t i = 0; i < kKeys / 4; ++i) {
-        float &score = p[i / 2][2 * r + i % 2];
-        int32_t at = key + i / 2 * 8 + pairColumn() + i % 2;
-        score = whole || head.sees(own, at) ? score * (head.scale() * kLog2E)
-                                            : kMasked;
-        next = __builtin_fmaxf(next, score);
-      }
-      next = quadMax(next);
-      float rescale = exp2(high[r] - next), part = 0;
-#pragma clang loop unroll(full)
-      for (int32_t i = 0; i < kKeys / 4; ++i) {
-        float &score = p[i / 2][2 * r + i % 2];
-        int32_t at = key + i / 2 * 8 + pairColumn() + i % 2;
-        score = exp2(score - next);
-        part += score;
-        score *= head.dropout(own, at);
-      }
+      // Where no key was seen yet, the difference of what is masked is nothing.
+      float shift = high[r] > kMasked ? high[r] * factor : 0.0f;
       // The sum is over this lane's columns; those of the quad are added at the
       // end.
-      sum[r] = sum[r] * rescale + part;
-      high[r] = next;
 #pragma clang loop unroll(full)
-      for (auto &columns : result) {
-        columns[2 * r] *= rescale;
-        columns[2 * r + 1] *= rescale;
+      for (int32_t i = 0; i < kKeys / 4; ++i) {
+        float &score = p[i / 2][2 * r + i % 2];
+        int32_t at = key + i / 2 * 8 + pairColumn() + i % 2;
+        score = flushedExp2(score * factor - shift);
+        sum[r] += score;
+        score *= head.dropout(own, at);
       }
     }
     multiplyColumns<S::kStride>(type, result, p, block.valueTile(stage));
@@ -246,7 +315,7 @@ POPLAR_INLINE void forward(const PoplarAttention *desc, void *q, void *k,
     int32_t own = row + quad() + 8 * r;
     inverse[r] = 1.0f / total;
     if (threadX() % 4 == 0 && own < desc->seq_len)
-      head.lse(lse)[own] = (high[r] + log2(total)) * kLn2;
+      head.lse(lse)[own] = (high[r] * factor + log2(total)) * kLn2;
   }
   storeRows(head.outputs(out), row, result, inverse);
 }
@@ -271,11 +340,14 @@ POPLAR_INLINE void backwardQueries(const PoplarAttention *desc, void *dy,
 #pragma clang loop unroll(full)
   for (int32_t r = 0; r < 2; ++r) {
     int32_t own = row + quad() + 8 * r;
-    delta[r] = multiplyRowsOfQuad(head.outputs(dy), head.outputs(out), own);
+    delta[r] = multiplyRowsOf<4>(head.outputs(dy), head.outputs(out), own);
     high[r] = own < desc->seq_len ? head.lse(lse)[own] * kLog2E : 0.0f;
   }
   float result[S::kParts][4];
   clear(result);
+  const float factor = head.scale() * kLog2E;
+  const KeyRange seen[2] = {head.seenBy(row + quad()),
+                            head.seenBy(row + quad() + 8)};
   int32_t stage = 0;
   for (int32_t key = block.begin; key < block.end; key += kKeys, stage ^= 1) {
     block.next(key, stage);
@@ -285,22 +357,21 @@ POPLAR_INLINE void backwardQueries(const PoplarAttention *desc, void *dy,
     multiplyRows<S::kSteps, S::kStride>(type, s, left, block.keyTile(stage));
     multiplyRows<S::kSteps, S::kStride>(type, ds, gradient,
                                         block.valueTile(stage));
-    bool whole = seesAll(head, row, kRows, key, kKeys);
+    if (!seesAll(head, row, kRows, key, kKeys))
+      maskKeys(s, seen, key);
 #pragma clang loop unroll(full)
     for (int32_t i = 0; i < kKeys / 8 * 4; ++i) {
       int32_t r = i % 4 / 2, own = row + quad() + 8 * r;
       int32_t at = key + i / 4 * 8 + pairColumn() + i % 2;
-      float &score = s[i / 4][i % 4], &value = ds[i / 4][i % 4];
-      float p = whole || head.sees(own, at)
-                    ? exp2(score * (head.scale() * kLog2E) - high[r])
-                    : 0.0f;
-      value = p * (value * head.dropout(own, at) - delta[r]) * head.scale();
+      float &value = ds[i / 4][i % 4];
+      float p = flushedExp2(s[i / 4][i % 4] * factor - high[r]);
+      value = p * (value * head.dropout(own, at) - delta[r]);
     }
     multiplyColumns<S::kStride>(type, result, ds, block.keyTile(stage));
     barrier();
   }
-  const float one[2] = {1, 1};
-  storeRows(head.queries(dq), row, result, one);
+  const float scales[2] = {head.scale(), head.scale()};
+  storeRows(head.queries(dq), row, result, scales);
 }
 
 template <int32_t Dim>
@@ -351,15 +422,14 @@ POPLAR_INLINE void backwardKeys(const PoplarAttention *desc, void *dy,
         startTile<kQueries, Dim>(tiles[to][1], gradients, next);
       }
       endCopies();
-#pragma clang loop unroll(disable)
-      for (int32_t i = threadY() * 8 + quad(); i < kQueries; i += kWarps * 8) {
-        float delta = multiplyRowsOfQuad(gradients, outputs, query + i);
-        if (threadX() % 4 == 0) {
-          deltas[i] = delta;
-          highs[i] = query + i < desc->seq_len
-                         ? head.lse(lse)[query + i] * kLog2E
-                         : 0.0f;
-        }
+      // All threads share the rows.
+      constexpr int32_t kLanes = kWarps * kWarp / kQueries;
+      int32_t i = (threadY() * kWarp + threadX()) / kLanes;
+      float delta = multiplyRowsOf<kLanes>(gradients, outputs, query + i);
+      if (threadX() % kLanes == 0) {
+        deltas[i] = delta;
+        highs[i] = query + i < desc->seq_len ? head.lse(lse)[query + i] * kLog2E
+                                             : 0.0f;
       }
       waitForCopies<kStages - 1>();
       barrier();
@@ -368,19 +438,18 @@ POPLAR_INLINE void backwardKeys(const PoplarAttention *desc, void *dy,
       clear(ds);
       multiplyRows<S::kSteps, S::kStride>(type, p, ofKeys, tiles[stage][0]);
       multiplyRows<S::kSteps, S::kStride>(type, ds, ofValues, tiles[stage][1]);
-      bool whole = seesAll(head, query, kQueries, row, kRows);
+      if (!seesAll(head, query, kQueries, row, kRows))
+        maskQueries(p, head, query, row + quad());
 #pragma clang loop unroll(full)
       for (int32_t i = 0; i < kQueries / 8 * 4; ++i) {
         int32_t at = i / 4 * 8 + pairColumn() + i % 2;
         int32_t ownKey = row + quad() + i % 4 / 2 * 8;
         float &score = p[i / 4][i % 4], &value = ds[i / 4][i % 4];
         float probability =
-            whole || head.sees(query + at, ownKey)
-                ? exp2(score * (head.scale() * kLog2E) - highs[at])
-                : 0.0f;
-        float factor = head.dropout(query + at, ownKey);
-        score = probability * factor;
-        value = probability * (value * factor - deltas[at]) * head.scale();
+            flushedExp2(score * (head.scale() * kLog2E) - highs[at]);
+        float kept = head.dropout(query + at, ownKey);
+        score = probability * kept;
+        value = probability * (value * kept - deltas[at]);
       }
       multiplyColumns<S::kStride>(type, dValues, p, tiles[stage][1]);
       multiplyColumns<S::kStride>(type, dKeys, ds, tiles[stage][0]);
@@ -389,8 +458,8 @@ POPLAR_INLINE void backwardKeys(const PoplarAttention *desc, void *dy,
         stage ^= 1;
     }
   }
-  const float one[2] = {1, 1};
-  storeRows(owner.keys(dk), row, dKeys, one);
+  const float scales[2] = {owner.scale(), owner.scale()}, one[2] = {1, 1};
+  storeRows(owner.keys(dk), row, dKeys, scales);
   storeRows(owner.values(dv), row, dValues, one);
 }
 

@@ -20,9 +20,18 @@ extern "C" void poplar_gpu_sum_squares(const void *, void *values, void *sums,
   end = end < count ? end : count;
   int32_t thread = threadX();
   double sum = 0;
-  for (int64_t i = first + thread; i < end; i += kThreads) {
+  auto add = [&](int64_t i) {
     double value = static_cast<const float *>(values)[i];
     sum += value * value;
+  };
+  if (end - first == POPLAR_SUM_CHUNK) {
+    // Several are on their way at a time; they are added in order.
+#pragma clang loop unroll_count(16)
+    for (int32_t i = 0; i < POPLAR_SUM_CHUNK; i += kThreads)
+      add(first + thread + i);
+  } else {
+    for (int64_t i = first + thread; i < end; i += kThreads)
+      add(i);
   }
   partial[thread] = sum;
   for (int32_t half = kThreads / 2; half; half /= 2) {

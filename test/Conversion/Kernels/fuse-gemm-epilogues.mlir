@@ -1,4 +1,5 @@
 // RUN: poplar-opt %s --fuse-gemm-epilogues | FileCheck %s
+// RUN: poplar-opt %s --fuse-gemm-epilogues=bias-gradients=false | FileCheck %s --check-prefix=APART
 // RUN: poplar-opt %s --fuse-gemm-epilogues --remarks-filter=fuse-gemm-epilogues \
 // RUN:   -o /dev/null 2>&1 | FileCheck %s --check-prefix=REMARK
 
@@ -71,6 +72,10 @@ func.func @others(%x: tensor<?x4x8xf32>, %w: tensor<12x8xf32>, %b: tensor<12xf32
 // CHECK-SAME: %[[DY:[^:]+]]: tensor<?x4x16xf32>, %[[X:[^:]+]]: tensor<?x4x8xf32>, %[[AW:[^:]+]]: tensor<16x8xf32>, %[[AB:[^:]+]]: tensor<16xf32>
 // CHECK: %[[DW:.*]], %[[DB:.*]] = nn.linear_grad_weight_bias %[[DY]], %[[X]] into %[[AW]] bias %[[AB]] : (tensor<?x4x16xf32>, tensor<?x4x8xf32>, tensor<16x8xf32>, tensor<16xf32>) -> (tensor<16x8xf32>, tensor<16xf32>)
 // CHECK-NEXT: return %[[DW]], %[[DB]]
+// From sm_90 on, a kernel adds the rows.
+// APART-LABEL: func @bias
+// APART: nn.linear_grad_weight {{.*}} into
+// APART-NEXT: nn.sum_rows
 func.func @bias(%dy: tensor<?x4x16xf32>, %x: tensor<?x4x8xf32>, %aw: tensor<16x8xf32>, %ab: tensor<16xf32>) -> (tensor<16x8xf32>, tensor<16xf32>) {
   %dw = nn.linear_grad_weight %dy, %x into %aw : (tensor<?x4x16xf32>, tensor<?x4x8xf32>, tensor<16x8xf32>) -> tensor<16x8xf32>
   %db = nn.sum_rows %dy into %ab : (tensor<?x4x16xf32>, tensor<16xf32>) -> tensor<16xf32>

@@ -14,8 +14,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 ROOMS = ["Conversion", "Dialect/Exec", "Dialect/Zero", "Planner", "Report", "Simulation", "Target", "Transforms"]
 # A rewrite of certain ops, and what is attached to them.
 OWN = re.compile(
-    r"(FindHead|FuseGemmEpilogues|NNAddAdapters|NNQuantizeFrozen|ZeroOverlapExchanges|RuntimeCalls"
-    r"|\w+ToLinalg)\.(cpp|h)$"
+    r"(FindHead|FuseGemmEpilogues|NNAddAdapters|NNQuantizeFrozen|PadLogits|ZeroOverlapExchanges"
+    r"|RuntimeCalls|\w+ToLinalg)\.(cpp|h)$"
 )
 DEFINITION = re.compile(
     r"^def NN_(\w+Op) : NN_(?:ForwardOp|GradientOp|UnaryOp|UnaryGradOp|BinaryOp)<", re.MULTILINE

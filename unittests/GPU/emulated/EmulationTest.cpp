@@ -389,6 +389,19 @@ TEST_F(Emulation, ExtractsBits) {
   EXPECT_EQ(read()[1], 0x23u);
 }
 
+TEST_F(Emulation, FlushesSubnormalPowersWhereAsked) {
+  // 2 to the power of -130 and -126.
+  run("ex2.approx.f32 %r1, 0fC3020000;\n"
+      "ex2.approx.ftz.f32 %r2, 0fC3020000;\n"
+      "ex2.approx.ftz.f32 %r3, 0fC2FC0000;\n"
+      "st.global.v2.b32 [%rd1], {%r1, %r2};\nst.global.b32 [%rd1+8], %r3;\n",
+      1);
+  std::vector<uint32_t> words = read();
+  EXPECT_EQ(words[0], 1u << 19);
+  EXPECT_EQ(words[1], 0u);
+  EXPECT_EQ(words[2], 1u << 23);
+}
+
 TEST_F(Emulation, EndsAtAccessesOutOfBounds) {
   EXPECT_DEATH(run("st.global.b32 [%rd1+256], 1;\n", 1), "are not there");
   EXPECT_DEATH(run("st.global.b32 [%rd1+2], 1;\n", 1), "not aligned");

@@ -295,12 +295,16 @@ std::string PTXInstructions::arithmetic(const Words &opcode,
                                         const Words &operands) {
   const std::string &name = opcode[0], &type = opcode.back();
   std::string cpp = typeOf(type);
-  bool half = isHalf(type), nan = false, high = false, wide = false;
+  bool half = isHalf(type), nan = false, high = false, wide = false,
+       flushed = false;
   for (size_t i = 1; i + 1 < opcode.size(); ++i) {
     nan |= opcode[i] == "NaN";
     high |= opcode[i] == "hi";
     wide |= opcode[i] == "wide";
-    if (!isOne(opcode[i], {"rn", "lo", "hi", "wide", "NaN", "approx", "full"}))
+    bool flushes = opcode[i] == "ftz" && name == "ex2";
+    flushed |= flushes;
+    if (!flushes &&
+        !isOne(opcode[i], {"rn", "lo", "hi", "wide", "NaN", "approx", "full"}))
       throw std::runtime_error("modifier ." + opcode[i]);
   }
   auto x = [&](size_t i) {
@@ -377,7 +381,8 @@ std::string PTXInstructions::arithmetic(const Words &opcode,
   if (name == "rsqrt")
     return is("1 / std::sqrt(" + x(1) + ")");
   if (name == "ex2")
-    return is("std::exp2(" + x(1) + ")");
+    return is(flushed ? "flush(std::exp2(flush(" + x(1) + ")))"
+                      : "std::exp2(" + x(1) + ")");
   if (name == "lg2")
     return is("std::log2(" + x(1) + ")");
   if (name == "bfe" && isOne(type, {"u32", "u64"}))

@@ -139,6 +139,12 @@ template <typename T> POPLAR_CALLED T larger(T a, T b, bool nan) {
     return std::numeric_limits<T>::quiet_NaN();
   return std::fmax(a, b);
 }
+/// 0, with its sign, instead of a number that is subnormal (.ftz).
+POPLAR_CALLED inline float flush(float x) {
+  return std::fabs(x) < std::numeric_limits<float>::min()
+             ? std::copysign(0.0f, x)
+             : x;
+}
 template <typename T> POPLAR_CALLED T smaller(T a, T b, bool nan) {
   if (nan && (a != a || b != b))
     return std::numeric_limits<T>::quiet_NaN();

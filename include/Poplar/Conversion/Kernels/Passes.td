@@ -30,6 +30,11 @@ def FuseGemmEpilogues : Pass<"fuse-gemm-epilogues", "::mlir::ModuleOp"> {
     // -> %dw, %db = nn.linear_grad_weight_bias %dy, %x into %aw bias %ab
     ```
   }];
+  let options = [
+    Option<"biasGradients", "bias-gradients", "bool", "true",
+           "Fuse the gradients of biases: for chips before sm_90, as the library "
+           "has no kernels of later chips that add them">
+  ];
 }
 
 def PadLogits : Pass<"pad-logits", "::mlir::ModuleOp"> {
