@@ -35,6 +35,7 @@ SPECIAL = {
     "link-delay": ("1,1", "2,1"),
     "loss-scale": ("1024", "2048"),
     "val-split": ("end", "random"),
+    "long-examples": ("cut", "drop"),
 }
 
 
@@ -97,7 +98,8 @@ def main():
             words = given.replace("--epochs", "--steps").split()
             if data is not None or name == "--steps":
                 command += [name, value] * (name not in words)
-        return command + ["--eval-every", 0] * ("--eval-every" not in given)
+        validates = {"--eval-every", "--eval-ratio"} & set(given.split())
+        return command + ([] if validates else ["--eval-every", 0])
 
     def refused(name, options, *texts, directories=(None, None)):
         begin = time.monotonic()
