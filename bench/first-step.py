@@ -116,11 +116,10 @@ def main():
         command += ["--global-batch", str(args.global_batch), "--val-fraction", "0"]
         command += ["--profile-seconds", str(args.profile_seconds)]
         environment = os.environ | {"POPLAR_CACHE": os.path.join(directory, "cache")}
-        begin = time.perf_counter()
+        last = time.perf_counter()
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
         # What begins with each line, and how long it takes until the next one.
         spans, verdict, name = [], [], "start"
-        last = begin
         for line in process.stdout:
             now = time.perf_counter()
             words = line.split()
@@ -129,14 +128,14 @@ def main():
                 label = words[0] + (
                     " " + words[words.index("--device-type") + 1] if words[0] == "profile" else ""
                 )
-            elif words[:1] == ["verdict"] or (verdict and line.startswith("    ")):
+            elif words[:1] == ["verdict"]:
+                verdict, label = [line], "after the verdict"
+            elif verdict and line.startswith("    "):
                 verdict.append(line)
             elif line.startswith("loaded "):
                 label = "first step"
             elif line.startswith("step 1/"):
                 label = "checkpoint"
-            if words[:1] == ["verdict"]:
-                label = "after the verdict"
             if label:
                 spans.append((name, now - last))
                 name, last = label, now

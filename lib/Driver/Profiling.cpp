@@ -13,6 +13,7 @@
 #include "Poplar/Dialect/Zero/PlanFacts.h"
 #include "Poplar/Driver/Files.h"
 #include "Poplar/Driver/ProgramOptions.h"
+#include "Poplar/Driver/RemoteCommand.h"
 #include "Poplar/Import/Cluster.h"
 #include "Poplar/Support/HostCPU.h"
 #include "Poplar/Transforms/Plan/Passes.h"
@@ -24,7 +25,6 @@
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Program.h"
 #include <chrono>
-#include <unistd.h>
 
 using namespace poplar;
 
@@ -152,10 +152,8 @@ bool Profiling::prepare() {
             "' cannot be profiled here; it runs " + llvm::join(targets, ", ");
     return false;
   }
-  char name[256] = {};
-  gethostname(name, sizeof(name) - 1);
-  machine =
-      llvm::formatv("{0}: {1}, {2} cores", name, host.processor, host.cores);
+  machine = llvm::formatv("{0}: {1}, {2} cores", getHostName(), host.processor,
+                          host.cores);
   llvm::StringRef parent = llvm::sys::path::parent_path(args.output);
   std::error_code code;
   if (!parent.empty())

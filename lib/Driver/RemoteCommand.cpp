@@ -15,10 +15,14 @@
 
 using namespace poplar;
 
-bool poplar::isThisHost(const std::string &host) {
+std::string poplar::getHostName() {
   char name[256] = {};
   gethostname(name, sizeof(name) - 1);
-  return host == "localhost" || host == name;
+  return name;
+}
+
+bool poplar::isThisHost(const std::string &host) {
+  return host == "localhost" || host == getHostName();
 }
 
 bool poplar::runRemotely(const std::string &host, const std::string &program,

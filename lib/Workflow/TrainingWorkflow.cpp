@@ -28,7 +28,6 @@
 #include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/Support/xxhash.h"
-#include <unistd.h>
 
 using namespace poplar;
 namespace fs = llvm::sys::fs;
@@ -180,9 +179,7 @@ static std::string getProfileDirectory(const std::string &setup, bool isShared,
   std::string cache = findCacheDirectory();
   if (cache.empty() || isShared)
     return setup + "/profiles";
-  char host[256] = {};
-  gethostname(host, sizeof(host) - 1);
-  std::string key = std::string(host) + "\n" + rest;
+  std::string key = getHostName() + "\n" + rest;
   std::vector<int> counts = cluster.countRanks();
   for (size_t i = 0; i < counts.size(); ++i) {
     const DeviceType &type = cluster.types[i];
@@ -388,7 +385,7 @@ bool TrainingWorkflow::checkOneCPU() {
   return error.empty();
 }
 
-/// Of a plan, the cluster file says the format.
+/// The cluster file says the format of a plan's devices.
 bool TrainingWorkflow::checkPrecision() {
   for (ClusterRank rank : cluster.ranks) {
     const DeviceType &type = cluster.types[rank.type];

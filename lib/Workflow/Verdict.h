@@ -19,8 +19,8 @@ namespace poplar {
 /// What a plan gives the devices of a type.
 struct PlannedDevices {
   int devices = 0;
-  /// Of an iteration, all devices together; 0 in a pipeline, where a device
-  /// computes a part of each sample.
+  /// Samples of an iteration, all devices together; 0 in a pipeline, where a
+  /// device computes a part of each sample.
   int64_t samples = 0;
   /// The most bytes that a device needs.
   int64_t peakBytes = 0;

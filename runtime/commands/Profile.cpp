@@ -316,6 +316,11 @@ Profiler::Profiler(const PoplarProgram &Program, const Options &O,
     Points.push_back({Size, {}, 0});
 }
 
+/// How often something is measured at a time, by the seconds that it takes.
+static double countRepetitions(double Seconds) {
+  return std::clamp(0.3 / Seconds, 3.0, 30.0);
+}
+
 /// Seconds of `Step`, some times; those of an interrupted run if it has them.
 template <typename Function>
 std::vector<double> Profiler::repeat(const std::string &Name, Function &&Step) {
@@ -324,8 +329,8 @@ std::vector<double> Profiler::repeat(const std::string &Name, Function &&Step) {
   // Not kept: caches and memory warm up. Only where the time is up is a slow
   // first one better than none.
   double First = time(Step);
-  double Repetitions = std::clamp(0.3 / First, 3.0, 30.0);
-  Repetitions = std::min(Repetitions, std::floor(getSecondsLeft() / First));
+  double Repetitions =
+      std::min(countRepetitions(First), std::floor(getSecondsLeft() / First));
   std::vector<double> Seconds;
   if (Repetitions < 1)
     Seconds.push_back(First);
@@ -399,7 +404,7 @@ double Profiler::predictSeconds(const Point &P) const {
     if (Known.Batch <= P.Batch && !Known.Measured.Rounds.empty())
       PerSample = Known.Measured.median() / static_cast<double>(Known.Batch);
   double Once = PerSample * static_cast<double>(Steps * P.Batch);
-  return Once > 0 ? Once + Once * std::clamp(0.3 / Once, 3.0, 30.0) : 0;
+  return Once > 0 ? Once * (1 + countRepetitions(Once)) : 0;
 }
 
 /// In the first round, micro-batches have half of the time: the rest is for

@@ -32,7 +32,7 @@ void addMergeCommand(CLI::App &app, int &status);
 void addFinetuneCommand(CLI::App &app, int &status);
 void addPretrainCommand(CLI::App &app, int &status);
 
-/// Of `finetune RECIPE.yaml OPTION...`, replaces the recipe by the words that
+/// Replaces the recipe of `finetune RECIPE.yaml OPTION...` by the words that
 /// it stands for, unless an option says otherwise. An exit status if that is
 /// the end of the command: the recipe was only to be checked, or is refused.
 std::optional<int> expandRecipe(std::vector<std::string> &words);

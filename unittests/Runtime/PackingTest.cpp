@@ -192,7 +192,7 @@ TEST_F(ExamplesTest, ShareSamplesWhole) {
 }
 
 TEST_F(ExamplesTest, AreSplitOrDroppedIfTheyAreLong) {
-  // Of texts, all tokens but the first of a part are targets.
+  // All tokens of texts but the first of a part are targets.
   std::string Lines;
   for (int I = 1; I < 60; I += 7) {
     Lines += "{\"text\": \"";

@@ -184,7 +184,7 @@ TEST_F(TrainerTest, KeepsTheBestCheckpointAndStopsWithoutProgress) {
                     "--warmup-start", "zero", "--schedule", "constant"});
   ASSERT_EQ(R.Status, 0) << R.Err;
   EXPECT_NE(R.Out.find("stopped by --patience"), R.Out.npos) << R.Out;
-  // Of every second step.
+  // A loss for every second step.
   std::vector<double> Losses = readColumn(Dir / "run/metrics.csv", 2);
   auto Best = std::min_element(Losses.begin(), Losses.end());
   EXPECT_EQ(Losses.end() - Best, 4);

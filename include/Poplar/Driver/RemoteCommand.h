@@ -14,6 +14,9 @@
 
 namespace poplar {
 
+/// What this machine calls itself.
+std::string getHostName();
+
 /// Whether a name stands for this machine: localhost, or what it calls itself.
 bool isThisHost(const std::string &host);
 

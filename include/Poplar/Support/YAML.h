@@ -36,7 +36,7 @@ struct Content {
 
   Kind kind = Null;
   Position place;
-  /// Of a scalar; quotes around it make it a string.
+  /// The text of a scalar; quotes around it make it a string.
   std::string text;
   bool isQuoted = false;
   std::vector<Content> elements;

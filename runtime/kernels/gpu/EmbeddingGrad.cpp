@@ -39,8 +39,8 @@ POPLAR_INLINE bool isFirst(const int32_t *tokens, int64_t token) {
   return true;
 }
 
-/// Of kThreads tokens from `from` on, those of `id`, in order; returns how many
-/// there are.
+/// Lists those of kThreads tokens from `from` on that are `id`, in order;
+/// returns how many there are.
 POPLAR_INLINE int32_t list(const int32_t *tokens, int64_t from, int64_t count,
                            int32_t id,
                            __attribute__((address_space(3))) int32_t *places) {

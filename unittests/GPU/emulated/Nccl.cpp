@@ -151,7 +151,7 @@ namespace {
 thread_local std::vector<Call> group;
 thread_local Comm groupComm = nullptr;
 thread_local Stream groupStream = nullptr;
-/// Of the calls in the group; what starts it fails then, too.
+/// Error of a call in the group; what starts the group fails then, too.
 thread_local Status groupError = 0;
 std::atomic<int64_t> numCalls{0};
 /// Why a communicator was not made.
