@@ -35,9 +35,9 @@ std::string poplar::runtime::getAdapterName(const std::string &Tensor) {
 // Merging
 //===----------------------------------------------------------------------===//
 
-namespace {
+namespace poplar::runtime {
 /// B A of a linear layer, scaled.
-struct Update {
+struct AdapterUpdate {
   std::vector<float> Down, Up; // [rank, in], [out, rank]
   int64_t Rank = 0, In = 0, Out = 0;
   float Scale = 0;
@@ -57,7 +57,7 @@ struct Update {
     }
   }
 };
-} // namespace
+} // namespace poplar::runtime
 
 static std::vector<float> readTensor(const TensorView &View,
                                      const std::string &Name) {
@@ -70,11 +70,12 @@ static std::vector<float> readTensor(const TensorView &View,
 }
 
 /// By the name of the module.
-static std::map<std::string, Update> readUpdates(const std::string &Directory) {
+static std::map<std::string, AdapterUpdate>
+readUpdates(const std::string &Directory) {
   AdapterInfo Info = readAdapterConfig(Directory);
   TensorFiles Files = openAdapter(Info, Directory);
   const std::string Down = ".lora_A.weight", Up = ".lora_B.weight";
-  std::map<std::string, Update> Updates;
+  std::map<std::string, AdapterUpdate> Updates;
   for (const auto &[Name, View] : Files.tensors()) {
     bool IsDown =
         Name.size() > Down.size() &&
@@ -86,7 +87,7 @@ static std::map<std::string, Update> readUpdates(const std::string &Directory) {
     if (!Other || Name.compare(0, NamePrefix.size(), NamePrefix) != 0)
       fail("'", *View.File, "': tensor '", Name,
            "' is not one of a pair lora_A and lora_B of ", NamePrefix, "...");
-    Update U;
+    AdapterUpdate U;
     U.Down = readTensor(View, Name);
     U.Up = readTensor(*Other, Module + Up);
     U.Rank = View.Shape[0];
@@ -105,8 +106,8 @@ static std::map<std::string, Update> readUpdates(const std::string &Directory) {
 
 /// The update of a tensor of the base, which may lack the first component of
 /// its name.
-static Update *findUpdate(std::map<std::string, Update> &Updates,
-                          const std::string &Name) {
+static AdapterUpdate *findUpdate(std::map<std::string, AdapterUpdate> &Updates,
+                                 const std::string &Name) {
   for (auto &[Module, U] : Updates) {
     std::string Weight = Module + ".weight";
     size_t Dot = Weight.find('.');
@@ -204,8 +205,8 @@ static void copyCompanions(const std::string &From, const std::string &To) {
 
 /// Notes which way round the tensor of an update is stored, by its shape or,
 /// where that is square, by the model. An Error if it fits neither.
-static void orient(Update &U, const TensorView &View, const std::string &Name,
-                   bool IsInOut) {
+static void orient(AdapterUpdate &U, const TensorView &View,
+                   const std::string &Name, bool IsInOut) {
   std::vector<int64_t> Stored = {U.Out, U.In}, Turned = {U.In, U.Out};
   if (View.Shape != Stored && View.Shape != Turned)
     fail("'", *View.File, "': tensor '", Name, "' is ",
@@ -232,6 +233,85 @@ static void writeModel(const std::string &Out, const std::string &Base,
   }
 }
 
+struct MergedModel::Parts {
+  std::map<std::string, AdapterUpdate> Updates;
+  TensorFiles Files;
+  std::vector<TensorSource> Tensors;
+  std::set<std::string> Formats;
+  /// Of the last block that was read, and of its tensor if that is rounded.
+  std::vector<float> Buffer, Matrix;
+  size_t NumUpdated = 0;
+
+  /// Adds a tensor of the model; `Format` is what the program rounds it to.
+  void add(const std::string &Name, const TensorView &View, AdapterUpdate *U,
+           int32_t Format);
+};
+
+void MergedModel::Parts::add(const std::string &Name, const TensorView &View,
+                             AdapterUpdate *U, int32_t Format) {
+  TensorSource::Format StoredAs = getFormat(View, Name);
+  Formats.insert(View.TypeName);
+  if (Format && View.Shape.size() != 2)
+    fail("'", *View.File, "': tensor '", Name, "' is no matrix");
+  Tensors.push_back(
+      {Name, View.Shape,
+       [this, &View, &Name, Format, StoredAs, U](int64_t B, int64_t E) {
+         Buffer.resize(static_cast<size_t>(E - B));
+         if (Format && B == 0)
+           Matrix = roundMatrix(View, Format, Name);
+         if (Format)
+           std::copy(Matrix.begin() + B, Matrix.begin() + E, Buffer.begin());
+         else
+           View.copyTo(Buffer.data(), B, E);
+         if (U) {
+           U->addTo(Buffer.data(), B, E);
+           checkFinite(Buffer, StoredAs, View, Name);
+         }
+         return static_cast<const float *>(Buffer.data());
+       }});
+  Tensors.back().StoredAs = StoredAs;
+}
+
+MergedModel::MergedModel(const PoplarProgram &Program, const std::string &Base,
+                         const std::string &Directory)
+    : The(std::make_unique<Parts>()) {
+  ModelInfo Model(Program);
+  // PEFT, too, asks the model and not fan_in_fan_out.
+  bool IsInOut = Model.Adapter.InOut;
+  The->Updates = readUpdates(Directory);
+  The->Files = TensorFiles::open(Base);
+  for (const auto &[Name, View] : The->Files.tensors()) {
+    AdapterUpdate *U = findUpdate(The->Updates, Name);
+    // Masks and the like are no weights.
+    if (View.ElementType == TensorView::Other && View.TypeName[0] != 'F' && !U)
+      continue;
+    if (U) {
+      orient(*U, View, Name, IsInOut);
+      ++The->NumUpdated;
+    }
+    The->add(Name, View, U, findFormat(Program, Model.frozen_type, Name));
+  }
+  if (The->NumUpdated != The->Updates.size())
+    fail("'", Base, "' is not the model of the adapter: it has ",
+         The->NumUpdated, " of the ", The->Updates.size(),
+         " layers with adapters");
+}
+
+MergedModel::~MergedModel() = default;
+
+const std::vector<TensorSource> &MergedModel::tensors() const {
+  return The->Tensors;
+}
+
+size_t MergedModel::getNumUpdated() const { return The->NumUpdated; }
+
+std::string MergedModel::listFormats() const {
+  std::string List;
+  for (const std::string &Format : The->Formats)
+    List += (List.empty() ? "" : ", ") + Format;
+  return List;
+}
+
 void poplar::runtime::mergeAdapter(const PoplarProgram &Program,
                                    const std::string &Base,
                                    const std::string &Directory,
@@ -243,60 +323,12 @@ void poplar::runtime::mergeAdapter(const PoplarProgram &Program,
     Out.pop_back();
   if (fs::exists(Out, Code))
     fail("'", Out, "' is there already; choose another directory");
-  ModelInfo Model(Program);
-  int32_t OfModel = Model.frozen_type;
-  // PEFT, too, asks the model and not fan_in_fan_out.
-  bool IsInOut = Model.Adapter.InOut;
-  std::map<std::string, Update> Updates = readUpdates(Directory);
-  TensorFiles Files = TensorFiles::open(Base);
-  std::vector<TensorSource> Tensors;
-  std::vector<float> Buffer, Matrix;
-  size_t Merged = 0;
-  std::set<std::string> Formats;
-  for (const auto &Entry : Files.tensors()) {
-    const std::string &Name = Entry.first;
-    const TensorView &View = Entry.second;
-    Update *U = findUpdate(Updates, Name);
-    // Masks and the like are no weights.
-    if (View.ElementType == TensorView::Other && View.TypeName[0] != 'F' && !U)
-      continue;
-    TensorSource::Format StoredAs = getFormat(View, Name);
-    Formats.insert(View.TypeName);
-    if (U) {
-      orient(*U, View, Name, IsInOut);
-      ++Merged;
-    }
-    int32_t Format = findFormat(Program, OfModel, Name);
-    if (Format && View.Shape.size() != 2)
-      fail("'", *View.File, "': tensor '", Name, "' is no matrix");
-    Tensors.push_back({Name, View.Shape,
-                       [&Buffer, &Matrix, &View, &Name, Format, StoredAs,
-                        U](int64_t B, int64_t E) {
-                         Buffer.resize(static_cast<size_t>(E - B));
-                         if (Format && B == 0)
-                           Matrix = roundMatrix(View, Format, Name);
-                         if (Format)
-                           std::copy(Matrix.begin() + B, Matrix.begin() + E,
-                                     Buffer.begin());
-                         else
-                           View.copyTo(Buffer.data(), B, E);
-                         if (U) {
-                           U->addTo(Buffer.data(), B, E);
-                           checkFinite(Buffer, StoredAs, View, Name);
-                         }
-                         return static_cast<const float *>(Buffer.data());
-                       }});
-    Tensors.back().StoredAs = StoredAs;
-  }
+  MergedModel Merged(Program, Base, Directory);
+  std::vector<TensorSource> Tensors = Merged.tensors();
   putAlignedFirst(Tensors);
-  if (Merged != Updates.size())
-    fail("'", Base, "' is not the model of the adapter: it has ", Merged,
-         " of the ", Updates.size(), " layers with adapters");
   writeModel(Out, Base, Tensors);
-  std::string List;
-  for (const std::string &Format : Formats)
-    List += (List.empty() ? "" : ", ") + Format;
   std::printf("merged the adapters of %zu layers into '%s', in the format of "
               "the model's weights (%s)\n",
-              Merged, Out.c_str(), List.c_str());
+              Merged.getNumUpdated(), Out.c_str(),
+              Merged.listFormats().c_str());
 }

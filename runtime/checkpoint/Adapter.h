@@ -20,6 +20,7 @@
 #include "program/ModelInfo.h"
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -58,9 +59,29 @@ void checkAdapterConfig(const AdapterInfo &Info, const AdapterInfo &Given,
 /// The base model that adapter_config.json names; empty if it names none.
 std::string readAdapterBase(const std::string &Directory);
 
-/// Writes the model at `Base` with the adapter in `Directory` added to its
-/// weights to the directory `Out`, which transformers can open. Weights that
-/// `Program` holds quantised are as rounded as there.
+/// The weights of the model at `Base` with the adapter in `Directory` added to
+/// them. Weights that `Program` holds quantised are as rounded as there. They
+/// are computed where they are read, each tensor from its first element on.
+class MergedModel {
+public:
+  MergedModel(const PoplarProgram &Program, const std::string &Base,
+              const std::string &Directory);
+  ~MergedModel();
+  MergedModel(const MergedModel &) = delete;
+  MergedModel &operator=(const MergedModel &) = delete;
+
+  const std::vector<TensorSource> &tensors() const;
+  /// How many of them have an adapter.
+  size_t getNumUpdated() const;
+  /// Names of the formats of the model's weights: "BF16, F32".
+  std::string listFormats() const;
+
+private:
+  struct Parts;
+  std::unique_ptr<Parts> The;
+};
+
+/// Writes a MergedModel to the directory `Out`, which transformers can open.
 void mergeAdapter(const PoplarProgram &Program, const std::string &Base,
                   const std::string &Directory, const std::string &Out);
 

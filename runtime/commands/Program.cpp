@@ -13,6 +13,7 @@
 #include "comm/PluginTransport.h"
 #include "comm/Watchdog.h"
 #include "commands/Doctor.h"
+#include "gguf/Export.h"
 #include "job/Facts.h"
 #include "job/RankFile.h"
 #include "program/Executor.h"
@@ -190,10 +191,15 @@ static void checkTables(const PoplarProgram &Program) {
          "build it again");
 }
 
-static void runMerge(const PoplarProgram &Program, const Options &O) {
+/// What reads and writes files only is the work of one process.
+static void requireOne(const char *Command) {
   if (int Started = comm::getNumStarted(); Started > 1)
-    fail("merge is the work of one process, but ", Started,
-         " were started; use poplar merge");
+    fail(Command, " is the work of one process, but ", Started,
+         " were started; use poplar ", Command);
+}
+
+static void runMerge(const PoplarProgram &Program, const Options &O) {
+  requireOne("merge");
   std::string Directory = resolveCheckpoint(O.Checkpoint);
   if (!ModelInfo(Program).Adapter.Rank)
     fail("'", Directory,
@@ -252,6 +258,10 @@ int poplar::runtime::runMain(const PoplarProgram &Compiled, int Argc,
       break;
     case Options::Merge:
       runMerge(Program, O);
+      break;
+    case Options::Export:
+      requireOne("export");
+      exportModel(Program, O);
       break;
     case Options::ListOptions:
       std::fputs(listOptions().c_str(), stdout);

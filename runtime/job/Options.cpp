@@ -78,7 +78,9 @@ static std::vector<Spec> getSpecs(Options &O, std::string &Config) {
        "passes over the data, in place of --steps"},
       {"out", &O.Out, 0, "RUN",
        "directory for checkpoints and metrics; for merge, directory for the "
-       "model; for profile and links, a file"},
+       "model; for export, profile and links, a file"},
+      {"format", &O.Format, 0, "NAME",
+       "how matrices are stored: f32, f16, bf16 or q8_0 (default: bf16)"},
       {"resume", &O.Resume, 0, "",
        "continue from the latest checkpoint in --out"},
       {"init", &O.Init, 0, "PATH",
@@ -174,6 +176,8 @@ static std::vector<Spec> getSpecs(Options &O, std::string &Config) {
        "gradient norm to clip to; 0 for none (default: 1)"},
       {"checkpoint", &O.Checkpoint, 0, "PATH",
        "a run, or one of its checkpoints", "Sampling", Agreement::Contents},
+      {"format", &O.Format, 0, "NAME",
+       "how export stores matrices: f32, f16, bf16 or q8_0 (default: bf16)"},
       {"prompt", &O.Prompt, 0, "TEXT", "text to continue"},
       {"prompt-ids", &O.PromptIds, 0, "N,N,...", "the prompt as token ids"},
       {"chat", &O.Chat, 0, "TEXT",
@@ -304,6 +308,10 @@ static void check(const Options &O) {
     Require(!O.Checkpoint.empty(), "merge needs --checkpoint");
     Require(!O.Out.empty(), "merge needs --out DIR");
   }
+  if (O.TheCommand == Options::Export) {
+    Require(!O.Checkpoint.empty(), "export needs --checkpoint");
+    Require(!O.Out.empty(), "export needs --out FILE");
+  }
   if (O.TheCommand == Options::Links)
     Require(!O.Out.empty(), "links needs --out FILE");
   bool Evaluates = O.TheCommand == Options::Evaluate;
@@ -325,11 +333,11 @@ static void check(const Options &O) {
 }
 
 static constexpr std::pair<const char *, Options::Command> Commands[] = {
-    {"train", Options::Train},        {"evaluate", Options::Evaluate},
-    {"sample", Options::Sample},      {"profile", Options::Profile},
-    {"links", Options::Links},        {"doctor", Options::Doctor},
-    {"info", Options::Info},          {"merge", Options::Merge},
-    {"options", Options::ListOptions}};
+    {"train", Options::Train},   {"evaluate", Options::Evaluate},
+    {"sample", Options::Sample}, {"profile", Options::Profile},
+    {"links", Options::Links},   {"doctor", Options::Doctor},
+    {"info", Options::Info},     {"merge", Options::Merge},
+    {"export", Options::Export}, {"options", Options::ListOptions}};
 
 static Options::Command parseCommand(const std::string &Text) {
   std::string Known;
@@ -374,6 +382,9 @@ static bool isListed(std::string_view Name, std::string_view Group,
     break;
   case Options::Merge:
     List = " checkpoint out init config ";
+    break;
+  case Options::Export:
+    List = " checkpoint out format init tokenizer chat-template config ";
     break;
   default:
     return Group != "Sampling" && Group != "Profiling";
@@ -531,6 +542,12 @@ static const char *getUsage(Options::Command Command) {
     return "Adds the adapters of a run to the weights of its model.\n\n"
            "  poplar merge RUN -o DIR\n"
            "  train merge --checkpoint RUN --out DIR [options]\n";
+  case Options::Export:
+    return "Writes the model of a run as a file of llama.cpp, GGUF.\n\n"
+           "  poplar export RUN -o FILE [options]\n"
+           "  train export --checkpoint RUN --out FILE [options]\n\n"
+           "Example:\n"
+           "  poplar export run -o model.gguf --format q8_0\n";
   default:
     return "Trains the model this program was compiled for.\n\n"
            "  train [train] --data FILE --steps N|--epochs X --out RUN "
@@ -542,6 +559,7 @@ static const char *getUsage(Options::Command Command) {
            "  train doctor [options]\n"
            "  train info [options]\n"
            "  train merge --checkpoint RUN --out DIR [options]\n"
+           "  train export --checkpoint RUN --out FILE [options]\n"
            "  train options\n\n"
            "train COMMAND --help lists the options of a command.\n\n"
            "Examples:\n"

@@ -43,6 +43,7 @@ struct Options {
     Doctor,
     Info,
     Merge,
+    Export,
     ListOptions,
     Help
   };
@@ -56,7 +57,7 @@ struct Options {
               ValSplit = "auto", LongExamples = "cut";
   double ValFraction = -1;
   // Run.
-  std::string Out, Init, InitAdapter;
+  std::string Out, Init, InitAdapter, Format = "bf16";
   int64_t Steps = -1;
   double Epochs = -1, SaveMinutes = -1;
   int64_t Seed = 1, SaveEvery = -1, Keep = 2, LogEvery = 10;

@@ -29,6 +29,7 @@ void addTrainCommand(CLI::App &app, int &status);
 void addEvaluateCommand(CLI::App &app, int &status);
 void addSampleCommand(CLI::App &app, int &status);
 void addMergeCommand(CLI::App &app, int &status);
+void addExportCommand(CLI::App &app, int &status);
 void addFinetuneCommand(CLI::App &app, int &status);
 void addPretrainCommand(CLI::App &app, int &status);
 

@@ -136,19 +136,27 @@ void addTrainCommand(CLI::App &app, int &status) {
   });
 }
 
-void addMergeCommand(CLI::App &app, int &status) {
-  CLI::App *command = app.add_subcommand(
-      "merge", "Add the adapters of a run to the weights of its model");
-  command->footer("Writes a checkpoint that transformers can open.\n\n"
-                  "Example:\n  poplar merge lora-run -o merged");
-  struct Arguments {
-    std::string run, base, output;
-  };
-  auto arguments = std::make_shared<Arguments>();
+namespace {
+/// A command that writes a run's model in another form, from files alone.
+struct Conversion {
+  std::string run, base, output;
+  /// Other options of the executable's command, with their values.
+  std::vector<std::pair<std::string, std::string>> options;
+};
+} // namespace
+
+/// Adds a command with the options that all conversions have. `what` is what it
+/// writes, such as DIR.
+static CLI::App *addConversion(CLI::App &app, int &status,
+                               const std::string &name,
+                               const std::string &description,
+                               const std::string &what,
+                               const std::shared_ptr<Conversion> &arguments) {
+  CLI::App *command = app.add_subcommand(name, description);
   command
       ->add_option("run", arguments->run,
-                   "Directory given to poplar train --out, with adapters, or "
-                   "one of its checkpoints")
+                   "Directory given to poplar train --out, or one of its "
+                   "checkpoints")
       ->type_name("RUN")
       ->required();
   command
@@ -157,19 +165,60 @@ void addMergeCommand(CLI::App &app, int &status) {
       ->type_name("HF_DIR");
   command
       ->add_option("-o,--output", arguments->output,
-                   "Directory to write, which must not exist")
-      ->type_name("DIR")
+                   (what == "DIR" ? "Directory" : "File") +
+                       std::string(" to write, which must not exist"))
+      ->type_name(what)
       ->required();
   command->callback([=, &status] {
-    std::vector<std::string> list = {"merge", "--checkpoint", arguments->run,
+    std::vector<std::string> list = {name, "--checkpoint", arguments->run,
                                      "--out", arguments->output};
     if (!arguments->base.empty())
       list.insert(list.end(), {"--init", arguments->base});
-    // It reads files only: one process does it.
+    for (const auto &[option, value] : arguments->options)
+      if (!value.empty())
+        list.insert(list.end(), {"--" + option, value});
+    // One process does it.
     std::string program = findExecutable(arguments->run);
     status = program.empty() ? reportNoRun(arguments->run)
                              : execute(program, std::move(list));
   });
+  return command;
+}
+
+void addMergeCommand(CLI::App &app, int &status) {
+  auto arguments = std::make_shared<Conversion>();
+  addConversion(app, status, "merge",
+                "Add the adapters of a run to the weights of its model", "DIR",
+                arguments)
+      ->footer("Writes a checkpoint that transformers can open.\n\n"
+               "Example:\n  poplar merge lora-run -o merged");
+}
+
+void addExportCommand(CLI::App &app, int &status) {
+  auto arguments = std::make_shared<Conversion>();
+  arguments->options = {
+      {"format", ""}, {"tokenizer", ""}, {"chat-template", ""}};
+  CLI::App *command =
+      addConversion(app, status, "export",
+                    "Write the model of a run as a GGUF file, for llama.cpp",
+                    "FILE", arguments);
+  command->footer("Adapters are added to the weights; the tokenizer and the "
+                  "chat template go along\n(docs/export.md).\n\nExample:\n  "
+                  "poplar export run -o model.gguf --format q8_0");
+  command
+      ->add_option("--format", arguments->options[0].second,
+                   "How matrices are stored (default: bf16)")
+      ->check(CLI::IsMember({"f32", "f16", "bf16", "q8_0"}));
+  command
+      ->add_option("--tokenizer", arguments->options[1].second,
+                   "tokenizer.json or tokenizer.model (default: that of the "
+                   "model)")
+      ->type_name("FILE");
+  command
+      ->add_option("--chat-template", arguments->options[2].second,
+                   "File of Jinja, or chatml, llama-3 and the like (default: "
+                   "the model's own; if it ships none, by its tokens)")
+      ->type_name("FILE|NAME");
 }
 
 /// A command of the executable that trained a run, with the executable's

@@ -80,6 +80,7 @@ int main(int argc, char **argv) {
   addEvaluateCommand(app, status);
   addSampleCommand(app, status);
   addMergeCommand(app, status);
+  addExportCommand(app, status);
   // The program's own --help lists its options. What they are is not known
   // here, so that a value of one could not be told from the directory.
   llvm::StringRef command = argc > 2 ? argv[1] : "";

@@ -1,0 +1,153 @@
+//===- Export.cpp - poplar export -----------------------------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "gguf/Export.h"
+#include "checkpoint/Adapter.h"
+#include "checkpoint/Checkpoint.h"
+#include "data/ChatTemplate.h"
+#include "data/ShippedTemplate.h"
+#include "data/Text.h"
+#include "gguf/GGUFModel.h"
+#include "gguf/GGUFTokenizer.h"
+#include "support/Error.h"
+#include "support/JSON.h"
+#include "support/MappedFile.h"
+#include "support/RunDirectory.h"
+
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <optional>
+
+using namespace poplar::runtime;
+namespace fs = std::filesystem;
+
+namespace {
+
+/// The weights of a model as it is after training, from the files that have
+/// them.
+class TrainedModel {
+public:
+  TrainedModel(const PoplarProgram &Program, const Options &O);
+  const std::vector<TensorSource> &tensors() const {
+    return Merged ? Merged->tensors() : Tensors;
+  }
+
+private:
+  /// Adds the tensors of a file, unless others of the same name are there.
+  void add(const std::string &Path);
+
+  std::optional<MergedModel> Merged;
+  std::vector<std::unique_ptr<TensorFiles>> Files;
+  std::vector<TensorSource> Tensors;
+  std::vector<float> Buffer;
+};
+
+} // namespace
+
+void TrainedModel::add(const std::string &Path) {
+  Files.push_back(std::make_unique<TensorFiles>(TensorFiles::open(Path)));
+  size_t NumBefore = Tensors.size();
+  for (const auto &[Name, View] : Files.back()->tensors()) {
+    bool IsThere = false;
+    for (size_t I = 0; I < NumBefore; ++I)
+      IsThere |= Tensors[I].Name == Name;
+    // Masks and the like are no weights.
+    if (IsThere ||
+        (View.ElementType == TensorView::Other && View.TypeName[0] != 'F'))
+      continue;
+    if (View.ElementType == TensorView::Other)
+      fail("'", Path, "': tensor '", Name, "' is of type ", View.TypeName,
+           "; F32, BF16 and F16 can be read");
+    Tensors.push_back({Name, View.Shape, [this, &View](int64_t B, int64_t E) {
+                         Buffer.resize(static_cast<size_t>(E - B));
+                         View.copyTo(Buffer.data(), B, E);
+                         return static_cast<const float *>(Buffer.data());
+                       }});
+  }
+}
+
+TrainedModel::TrainedModel(const PoplarProgram &Program, const Options &O) {
+  std::string Directory = resolveCheckpoint(O.Checkpoint);
+  if (!hasFrozen(Program)) {
+    add(Directory);
+    return;
+  }
+  std::string Base =
+      findBase(Directory, O.Init.empty() ? "" : resolveCheckpoint(O.Init));
+  if (Base.empty())
+    fail("'", Directory,
+         "' does not say which model it is an adapter of; name it with --init");
+  if (ModelInfo(Program).Adapter.Rank) {
+    Merged.emplace(Program, Base, Directory);
+    return;
+  }
+  add(Directory);
+  add(Base);
+}
+
+/// What a run's conversations were written with.
+static std::string findTemplate(const Options &O, const Tokenizer &Tok,
+                                const ShippedTemplate &Shipped) {
+  std::error_code Code;
+  if (!O.ChatTemplate.empty() && fs::exists(O.ChatTemplate, Code))
+    return std::string(MappedFile(O.ChatTemplate).text());
+  if (!O.ChatTemplate.empty()) {
+    if (std::optional<ChatTemplate> Named = ChatTemplate::find(O.ChatTemplate))
+      return Named->Source;
+    fail("--chat-template: '", O.ChatTemplate,
+         "' is neither a file nor one of ", ChatTemplate::listOptions());
+  }
+  if (!Shipped.Source.empty())
+    return Shipped.Source;
+  std::optional<ChatTemplate> Known = ChatTemplate::find(Tok);
+  return Known ? Known->Source : "";
+}
+
+static int64_t getId(const ModelInfo &Model, const char *Key) {
+  json::Value Config = json::parse(Model.config, "config.json of the model");
+  return Config.integer(Key, -1);
+}
+
+void poplar::runtime::exportModel(const PoplarProgram &Program,
+                                  const Options &O) {
+  GGUFFormat Format;
+  if (!parseGGUFFormat(O.Format, Format))
+    fail("--format expects ", listGGUFFormats(), ", not '", O.Format, "'");
+  ModelInfo Model(Program);
+  if (!*Model.config)
+    fail("the model was not imported from a config.json, so that llama.cpp "
+         "cannot know its kind");
+  TextEncoding Encoding(O, Model);
+  if (!Encoding.get())
+    fail("the model has no tokenizer, without which llama.cpp takes no text; "
+         "name it by --tokenizer");
+  TrainedModel Trained(Program, O);
+  GGUFFile File;
+  std::vector<std::string> Notes =
+      describeGGUFModel(Model, Trained.tensors(), Format, File);
+  File.setText("general.name", fs::path(O.Out).stem().string());
+  ShippedTemplate Shipped = ShippedTemplate::read(Encoding.path());
+  std::string Template = findTemplate(O, *Encoding.get(), Shipped);
+  GGUFTokenizer{*Encoding.get(),
+                Encoding.path(),
+                Shipped,
+                Model.vocab_size,
+                findEnds(Model),
+                getId(Model, "bos_token_id"),
+                getId(Model, "pad_token_id"),
+                Template}
+      .describe(File);
+  File.write(O.Out);
+  for (const std::string &Note : Notes)
+    std::printf("note: %s\n", Note.c_str());
+  std::printf("wrote '%s': %zu tensors in %s, %s, %s\n", O.Out.c_str(),
+              File.tensors().size(), O.Format.c_str(),
+              Encoding.get()->describe().c_str(),
+              Template.empty() ? "no chat template" : "with a chat template");
+}
