@@ -39,10 +39,11 @@ LAYERS = {
         ("cuda", ["support", "comm", "program", "gemm", "job"]),
         ("data", ["support", "tokenizer", "template", "comm", "program", "job"]),
         ("checkpoint", ["support", "tokenizer", "comm", "program", "job"]),
+        ("gguf", ["support", "tokenizer", "comm", "program", "job", "data", "checkpoint"]),
         ("training", ["support", "comm", "program", "job", "data", "checkpoint"]),
         (
             "commands",
-            ["support", "comm", "program", "job", "data", "checkpoint", "training"],
+            ["support", "comm", "program", "job", "data", "checkpoint", "gguf", "training"],
         ),
     ],
     "planner": [

@@ -440,6 +440,9 @@ void TrainingWorkflow::printNext() const {
   if (hasAdapters)
     llvm::outs() << "or, for a model without adapters: poplar merge " << chosen
                  << " -o merged\n";
+  if (request.startsFromWeights)
+    llvm::outs() << "or, for llama.cpp: poplar export " << chosen
+                 << " -o model.gguf\n";
   llvm::outs() << "or, for a page about the run: poplar report " << run
                << " -o report.html\n";
 }

@@ -243,7 +243,6 @@ void ModelWriter::writeLongRope() {
           .value_or(Factor > 1
                         ? std::sqrt(1 + std::log(Factor) / std::log(Original))
                         : 1);
-  File.setText(key("rope.scaling.type"), "longrope");
   File.setNumber(key("rope.scaling.attn_factor"), Attention);
   addFactors("rope_factors_long.weight",
              readFactors("rope_scaling.long_factor"));

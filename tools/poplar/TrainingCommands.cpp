@@ -20,6 +20,7 @@
 #include "llvm/Support/ErrorHandling.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Regex.h"
+#include <glob.h>
 #include <memory>
 
 using namespace poplar;
@@ -224,23 +225,43 @@ std::string TrainingArguments::completeImport() {
   return check(lenders, "import", words);
 }
 
-/// Whether a file is there, or a pattern says what is.
-static bool isData(const std::string &text) {
-  return text.find_first_of("*?[") != text.npos ||
-         llvm::sys::fs::exists(text) ||
-         llvm::sys::fs::exists(text.substr(0, text.rfind('=')));
+/// The files that a value of --data names: one, which may have a weight, or
+/// those that a pattern names now. Empty if there is none.
+static std::vector<std::string> listFiles(const std::string &text) {
+  if (llvm::sys::fs::exists(text))
+    return {text};
+  std::string name = text.substr(0, text.rfind('='));
+  if (llvm::sys::fs::exists(name))
+    return {name};
+  std::vector<std::string> files;
+  for (const std::string &pattern : {text, name}) {
+    glob_t found = {};
+    if (glob(pattern.c_str(), 0, nullptr, &found) == 0)
+      files.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
+    globfree(&found);
+    if (!files.empty())
+      return files;
+  }
+  return {};
 }
 
 std::string TrainingArguments::completeTraining() {
   std::vector<std::string> words;
   for (const std::string &file : data) {
-    if (!isData(file))
+    std::vector<std::string> files = listFiles(file);
+    if (files.empty())
       return file + ": No such file or directory; expected data of your own "
                     "(of the Hugging Face Hub, `hf download NAME --repo-type "
                     "dataset --local-dir DIR` gets files)";
     words.insert(words.end(), {"--data", file});
-    request.data.push_back(file);
+    request.data.insert(request.data.end(), files.begin(), files.end());
   }
+  for (const char *option :
+       {"val-data", "data-ids", "tokenizer", "chat-template", "init-adapter"})
+    for (const std::string &value : training.getValues(option)) {
+      std::vector<std::string> files = listFiles(value);
+      request.data.insert(request.data.end(), files.begin(), files.end());
+    }
   for (std::string &word : training.getWords())
     words.push_back(std::move(word));
   if (isFineTuning && !training.isGiven("steps") && !training.isGiven("epochs"))

@@ -20,8 +20,8 @@ import sys
 # In the order in which a user comes to them.
 COMMANDS = ["import", "cluster detect", "cluster show", "cluster devices", "cluster", "place", "profile", "plan"]
 COMMANDS += ["simulate", "build", "doctor", "cluster links", "train", "evaluate", "sample", "report"]
-# fine-tune.test merges the adapters of a run, and runs all stages.
-ELSEWHERE = {"merge", "finetune", "pretrain"}
+# fine-tune.test merges and exports a run with adapters, and runs all stages.
+ELSEWHERE = {"merge", "export", "finetune", "pretrain"}
 SHORTER = [
     (r"demo-llama\.json", "tiny-llama.json --seq-len 32"),
     (r"--steps \d+", "--steps 2 --global-batch 2 --peak-gflops 1"),
