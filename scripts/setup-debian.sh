@@ -18,7 +18,7 @@ packages=(
   llvm-22-dev libmlir-22-dev mlir-22-tools llvm-22-tools clang-22 lld-22
   libdnnl-dev nlohmann-json3-dev libyaml-cpp-dev libcli11-dev libgtest-dev libboost1.81-dev libeigen3-dev
   libopenmpi-dev openmpi-bin libucx-dev libsodium-dev libxxhash-dev
-  libpcre2-dev libutf8proc-dev mmdebstrap
+  libpcre2-dev libutf8proc-dev libcpp-httplib-dev pkg-config mmdebstrap
 )
 
 die() {

@@ -97,11 +97,13 @@ struct TimelineName {
 /// Two lanes for each class of ranks, what they compute and what they
 /// communicate, from `begin` to `end` (seconds). What is too short to be seen
 /// goes under in what is beside it. Below them, on the same axis, the steps of
-/// a run and, of one of them, what its ranks did: `trace`.
+/// a run and, of one of them, what its ranks did: `trace`. `origin` is what
+/// begins at 0.
 std::string drawTimeline(const std::string &title, const Timeline &timeline,
                          const std::vector<TimelineName> &names, double begin,
                          double end, const MeasuredSeconds *measured = nullptr,
-                         const MeasuredTimeline *trace = nullptr);
+                         const MeasuredTimeline *trace = nullptr,
+                         const char *origin = "the iteration");
 /// What its colours mean.
 std::string drawTimelineLegend(bool isMeasured);
 

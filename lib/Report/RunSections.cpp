@@ -214,6 +214,7 @@ std::string poplar::formatRunSection(const ReportInput &input,
     rate.points.push_back({number, step.tokensPerSecond});
   }
   loss.points = thin(std::move(loss.points));
+  eval.points = thin(std::move(eval.points));
   rate.points = thin(std::move(rate.points));
   std::vector<ChartSeries> losses = {loss};
   if (!eval.points.empty())

@@ -131,12 +131,11 @@ static double getEnd(double end, const MeasuredSeconds *measured,
   return trace ? std::max(end, trace->timeline.seconds) : end;
 }
 
-std::string poplar::drawTimeline(const std::string &title,
-                                 const Timeline &timeline,
-                                 const std::vector<TimelineName> &names,
-                                 double begin, double end,
-                                 const MeasuredSeconds *measured,
-                                 const MeasuredTimeline *trace) {
+std::string
+poplar::drawTimeline(const std::string &title, const Timeline &timeline,
+                     const std::vector<TimelineName> &names, double begin,
+                     double end, const MeasuredSeconds *measured,
+                     const MeasuredTimeline *trace, const char *origin) {
   end = getEnd(end, measured, trace);
   TimeUnit unit = getTimeUnit(end);
   // A part of an iteration begins where it begins; an axis at a round number.
@@ -168,8 +167,8 @@ std::string poplar::drawTimeline(const std::string &title,
     html += "<span style=\"left:" + formatNumber(std::max(percent, 0.0)) +
             "%\">" + axis.format(tick) + "</span>";
   }
-  html += "</div><p class=\"xtitle\">" + std::string(unit.name) +
-          " since the iteration began</p></div>\n";
+  html += "</div><p class=\"xtitle\">" + std::string(unit.name) + " since " +
+          origin + " began</p></div>\n";
   if (count < timeline.classes.size())
     html += "<p class=\"note\">" +
             std::to_string(timeline.classes.size() - count) +

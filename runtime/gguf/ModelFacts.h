@@ -1,5 +1,4 @@
-//===- ModelFacts.h - What a program knows of its model's config -*- C++
-//-*-===//
+//===- ModelFacts.h - What is known of a model ------------------*- C++ -*-===//
 //
 // Part of the Poplar project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -523,6 +523,11 @@ void Group::recordTurn(bool IsBackward, int64_t MicroBatch,
                    Begin, comm::Clock::now(), MicroBatch);
 }
 
+Collectives::Times Group::getTimes() const {
+  comm::CommStatistics S = Stream.getStatistics();
+  return {S.getExposedSeconds() + S.CallSeconds, S.getThreadSeconds()};
+}
+
 void Group::recordStep(int64_t Step,
                        std::chrono::steady_clock::time_point Begin) {
   if (comm::Trace *Events = Stream.getTrace())

@@ -75,6 +75,7 @@ public:
                   std::chrono::steady_clock::time_point Begin) override;
   void recordStep(int64_t Step,
                   std::chrono::steady_clock::time_point Begin) override;
+  Times getTimes() const override;
   [[noreturn]] void fail(const std::string &Message) override;
   comm::CommStream &stream() { return Stream; }
 

@@ -82,6 +82,12 @@ public:
   /// For --trace: a step of training, begun at `Begin`, is done.
   virtual void recordStep(int64_t Step,
                           std::chrono::steady_clock::time_point Begin) = 0;
+  /// Seconds since the job began in which this rank waited for others, and in
+  /// which something of it was under way.
+  struct Times {
+    double Waiting = 0, Communicating = 0;
+  };
+  virtual Times getTimes() const { return {}; }
   /// Ends the job because of an error of this rank.
   [[noreturn]] virtual void fail(const std::string &Message) = 0;
 

@@ -14,6 +14,7 @@
 #include "data/Baseline.h"
 #include "data/Batch.h"
 #include "data/Sources.h"
+#include "job/DeviceRecord.h"
 #include "job/EventFile.h"
 #include "job/Group.h"
 #include "job/Job.h"
@@ -147,6 +148,8 @@ private:
   std::optional<DirectoryLock> Lock;
   std::optional<MetricsFile> Record;
   std::optional<EventFile> Events;
+  /// On all ranks.
+  std::optional<DeviceRecord> Devices;
   double Baseline = NotMeasured;
   /// Steps in a row whose loss is above the limit, and validations in a row
   /// that are no better than the best.
@@ -404,6 +407,7 @@ void Trainer::begin() {
   rememberJob(Exec.program(), O.Out);
   Record.emplace(O.Out, State.Step, O.Steps);
   Events.emplace(O.Out, State.Step);
+  Devices->open(O.Out, State.Step);
   if (std::string Gap = Record->describeGap(); !Gap.empty())
     print("note: '%s/metrics.csv' has no rows of steps %s\n", O.Out.c_str(),
           Gap.c_str());
@@ -462,6 +466,8 @@ double Trainer::prepare() {
   if (!O.ReportMemory.empty())
     writeMemoryReport(Exec, O.ReportMemory);
   double Peak = measurePeak();
+  if (!O.isDump())
+    Devices.emplace(Group, Exec.program(), Exec.peakBytes());
   // Up to here nothing is written: bad input leaves no trace.
   if (Leads)
     begin();
@@ -515,6 +521,8 @@ void Trainer::run() {
     }
     if (Record)
       note(Row, Report, Last || State.Step == FirstStep + 1);
+    if (Last || isDue(O.LogEvery))
+      Devices->write(State.Step);
     Saved = IsBest || isDue(O.SaveEvery);
     if (Saved)
       save(IsBest);
@@ -528,6 +536,7 @@ void Trainer::run() {
 }
 
 Metrics Trainer::timeStep(Progress &Report) {
+  Devices->beginStep();
   auto Begin = std::chrono::steady_clock::now();
   Metrics Row = step();
   std::chrono::duration<double> Seconds =
@@ -538,6 +547,7 @@ Metrics Trainer::timeStep(Progress &Report) {
   StepSeconds = Seconds.count();
   Row.TokensPerSecond = static_cast<double>(Tokens) / StepSeconds;
   Report.addStep(StepSeconds, Tokens);
+  Devices->endStep(StepSeconds);
   return Row;
 }
 

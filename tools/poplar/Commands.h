@@ -28,6 +28,7 @@ void addDoctorCommand(CLI::App &app, int &status);
 void addTrainCommand(CLI::App &app, int &status);
 void addEvaluateCommand(CLI::App &app, int &status);
 void addSampleCommand(CLI::App &app, int &status);
+void addWatchCommand(CLI::App &app, int &status);
 void addMergeCommand(CLI::App &app, int &status);
 void addExportCommand(CLI::App &app, int &status);
 void addFinetuneCommand(CLI::App &app, int &status);

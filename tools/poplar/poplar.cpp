@@ -79,6 +79,7 @@ int main(int argc, char **argv) {
   addTrainCommand(app, status);
   addEvaluateCommand(app, status);
   addSampleCommand(app, status);
+  addWatchCommand(app, status);
   addMergeCommand(app, status);
   addExportCommand(app, status);
   // The program's own --help lists its options. What they are is not known

@@ -19,7 +19,7 @@ import sys
 
 # In the order in which a user comes to them.
 COMMANDS = ["import", "cluster detect", "cluster show", "cluster devices", "cluster", "place", "profile", "plan"]
-COMMANDS += ["simulate", "build", "doctor", "cluster links", "train", "evaluate", "sample", "report"]
+COMMANDS += ["simulate", "build", "doctor", "cluster links", "train", "watch", "evaluate", "sample", "report"]
 # fine-tune.test merges and exports a run with adapters, and runs all stages.
 ELSEWHERE = {"merge", "export", "finetune", "pretrain"}
 SHORTER = [
