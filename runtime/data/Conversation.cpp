@@ -240,8 +240,13 @@ PairOfConversations Reader::readPair(PairShape Shape) {
   for (auto [Target, Answer] :
        {std::pair(&Pair.Chosen, 0), std::pair(&Pair.Rejected, 1)}) {
     Result = Prompt;
-    for (size_t I = Same; I < Answers[Answer].size(); ++I)
-      readElement(*Answers[Answer][I], true);
+    for (size_t I = Same; I < Answers[Answer].size(); ++I) {
+      const json::Value &Each = *Answers[Answer][I];
+      if (Each.kind() == json::Value::String)
+        Result.add("assistant", std::string(Each.asString()));
+      else
+        readElement(Each, true);
+    }
     *Target = std::move(Result);
   }
   Pair.Prompt = std::move(Prompt);

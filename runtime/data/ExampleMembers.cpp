@@ -220,6 +220,8 @@ PairShape ExampleMembers::findPairShape(const json::Value &Object,
   PairShape Shape = PairShape::Texts;
   switch (Kind) {
   case json::Value::String:
+    if (find(Object, "messages"))
+      Shape = PairShape::Messages;
     break;
   case json::Value::Array:
     Shape = PairShape::Chats;

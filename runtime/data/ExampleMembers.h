@@ -22,7 +22,7 @@ namespace poplar::runtime {
 enum class ExampleShape { Text, Completion, Alpaca, Messages, ShareGPT };
 
 /// How a pair of answers is given: `chosen` and `rejected` are texts, lists of
-/// messages, or a message each that answers `messages`.
+/// messages, or a message or a text each that answers `messages`.
 enum class PairShape { Texts, Chats, Messages };
 
 /// Members of examples and of their messages. The list of those that may be

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "data/PairSource.h"
+#include "support/Error.h"
 #include "support/Random.h"
 
 #include <algorithm>
@@ -16,7 +17,8 @@ using namespace poplar::runtime;
 
 PairSource::PairSource(const ExampleFile &File, int64_t Begin, int64_t End,
                        const ModelInfo &Model, uint64_t Seed, bool Shuffle,
-                       const Permutation *Split, bool Drops, PairTargets Which)
+                       const Permutation *Split, LongExamples Long,
+                       PairTargets Which)
     : File(File), Half(Model.seq_len / 2), Seed(Seed), Shuffle(Shuffle),
       Which(Which) {
   for (int64_t Number = Begin; Number < End; ++Number) {
@@ -24,12 +26,18 @@ PairSource::PairSource(const ExampleFile &File, int64_t Begin, int64_t End,
         Split ? static_cast<int64_t>((*Split)(static_cast<uint64_t>(Number)))
               : Number;
     int64_t Longest =
-        std::max(File.length(2 * Pair), File.length(2 * Pair + 1));
-    bool IsLong = Longest > Half + 1;
-    if (IsLong && Drops) {
+                std::max(File.length(2 * Pair), File.length(2 * Pair + 1)),
+            Most = Half + (Long == LongExamples::Cut);
+    bool IsLong = Longest > Most;
+    if (IsLong && Long == LongExamples::Drop) {
       ++Dropped;
       continue;
     }
+    if (IsLong && Long != LongExamples::Cut)
+      fail("'", File.name(), "': pair ", Pair + 1, " has a sequence of ",
+           Longest, " tokens, and half a sample has ", Half,
+           "; import the model with a larger --seq-len, or drop such pairs by "
+           "--long-examples drop");
     if (!File.hasTargets(2 * Pair, 0, countPlaces(2 * Pair)) ||
         !File.hasTargets(2 * Pair + 1, 0, countPlaces(2 * Pair + 1))) {
       ++LeftOut;
@@ -91,7 +99,7 @@ std::string PairSource::describe() const {
   };
   std::string Length = std::to_string(Half + 1) + " tokens";
   Add(Cut, "longer than " + Length + " and cut");
-  Add(Dropped, "longer than " + Length + " and dropped");
+  Add(Dropped, "longer than " + std::to_string(Half) + " tokens and dropped");
   Add(LeftOut, "left out: no token of an answer among the first " + Length);
   return Text;
 }

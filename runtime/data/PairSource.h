@@ -17,7 +17,7 @@
 #define POPLAR_RUNTIME_PAIRSOURCE_H
 
 #include "data/Data.h"
-#include "data/ExampleFile.h"
+#include "data/ExampleSource.h"
 
 namespace poplar::runtime {
 
@@ -39,11 +39,11 @@ class PairSource : public SampleSource {
 public:
   /// Pairs [Begin, End) in the order of `Split`, or of the file if it is null.
   /// A sequence that is longer than its half is cut at its end and one more
-  /// target, or, if `Drops`, its pair is left out. So is a pair of which an
-  /// answer has no target left.
+  /// target, or its pair is dropped, or an error, as `Long` says. A pair of
+  /// which an answer has no target left is left out.
   PairSource(const ExampleFile &File, int64_t Begin, int64_t End,
              const ModelInfo &Model, uint64_t Seed, bool Shuffle,
-             const Permutation *Split, bool Drops, PairTargets Which);
+             const Permutation *Split, LongExamples Long, PairTargets Which);
 
   int64_t size() const override { return static_cast<int64_t>(Kept.size()); }
   void read(int64_t Index, int32_t *Ids, int32_t *Targets) override;

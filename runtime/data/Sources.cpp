@@ -113,7 +113,7 @@ openPart(const DataFile &File, int64_t Begin, int64_t End,
   if (File.HasPairs) {
     auto Source = std::make_unique<PairSource>(
         *File.Examples, Begin, End, Model, Seed, Shuffle,
-        Split ? &*Split : nullptr, O.LongExamples == "drop",
+        Split ? &*Split : nullptr, getLongExamples(O),
         O.Preference == "orpo" ? PairTargets::AnswersAndPrompt
                                : PairTargets::Answers);
     if (Source->size() == 0 && Note)

@@ -278,9 +278,8 @@ static void check(const Options &O) {
           "--preference is dpo or orpo");
   Require(O.Preference.empty() || O.DataIds.empty(),
           "--preference trains on pairs of --data, not on --data-ids");
-  Require(O.Preference.empty() || O.LongExamples == "cut" ||
-              O.LongExamples == "drop",
-          "--long-examples of pairs is cut or drop");
+  Require(O.Preference.empty() || O.LongExamples != "split",
+          "--long-examples of pairs is cut, drop or fail");
   Require(O.Beta1 < 1 && O.Beta2 < 1, "--beta1 and --beta2 must be below 1");
   Require(O.Choice.TopP <= 1 && O.Choice.MinP <= 1,
           "--top-p and --min-p are at most 1");

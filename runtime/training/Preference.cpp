@@ -10,7 +10,6 @@
 #include "program/Collectives.h"
 #include "support/Error.h"
 #include "support/Files.h"
-#include "support/JSON.h"
 #include "support/MappedFile.h"
 #include "support/Random.h"
 
@@ -88,17 +87,18 @@ void ReferenceScores::compute(BatchRunner &Batches, SampleSource &Source,
   }
 }
 
+static constexpr char ReferenceHeader[] = "pair,chosen,rejected\n";
+
 void ReferenceScores::write(const std::string &Path) const {
-  std::string Text = "{\n  \"version\": 1,\n  \"pairs\": [";
+  std::string Text = ReferenceHeader;
   for (const auto &[Key, Scores] : All) {
-    char Line[128];
-    std::snprintf(Line, sizeof Line, "%s\n    [\"%016llx\", %.17g, %.17g]",
-                  Key == All.front().first ? "" : ",",
+    char Line[96];
+    std::snprintf(Line, sizeof Line, "%016llx,%.17g,%.17g\n",
                   static_cast<unsigned long long>(Key), Scores.first,
                   Scores.second);
     Text += Line;
   }
-  writeFileAtomically(Path, Text + "\n  ]\n}\n");
+  writeFileAtomically(Path, Text);
 }
 
 std::string ReferenceScores::load(const std::string &Path) {
@@ -126,23 +126,29 @@ std::string ReferenceScores::describe() const {
 
 void ReferenceScores::read(const std::string &Text, const std::string &Path,
                            const std::string &Description) {
-  json::Value Root = json::parse(Text, "'" + Path + "'");
-  const json::Value *Pairs = Root.find("pairs");
-  for (const json::Value &Each :
-       Pairs ? Pairs->elements() : std::vector<json::Value>()) {
-    const std::vector<json::Value> &Row = Each.elements();
+  std::string_view Rest = Text;
+  bool IsRead = Rest.substr(0, sizeof ReferenceHeader - 1) == ReferenceHeader;
+  // A number, up to the character behind it.
+  auto Read = [&](auto &Number, char Behind, auto... Base) {
+    auto [End, Result] = std::from_chars(Rest.data(), Rest.data() + Rest.size(),
+                                         Number, Base...);
+    auto Size = static_cast<size_t>(End - Rest.data());
+    IsRead =
+        IsRead && Result == std::errc() && Size < Rest.size() && *End == Behind;
+    Rest.remove_prefix(IsRead ? Size + 1 : 0);
+  };
+  Rest.remove_prefix(IsRead ? sizeof ReferenceHeader - 1 : 0);
+  while (IsRead && !Rest.empty()) {
     uint64_t Key = 0;
-    std::string_view Word = Row.size() == 3 ? Row[0].asString() : "";
-    auto [End, Result] =
-        std::from_chars(Word.data(), Word.data() + Word.size(), Key, 16);
-    if (Word.empty() || Result != std::errc() ||
-        End != Word.data() + Word.size() ||
-        Row[1].kind() != json::Value::Number ||
-        Row[2].kind() != json::Value::Number)
-      fail("'", Path, "' is damaged");
+    std::pair<double, double> Scores;
+    Read(Key, ',', 16);
+    Read(Scores.first, ',');
+    Read(Scores.second, '\n');
     Numbers.emplace(Key, All.size());
-    All.push_back({Key, {Row[1].asDouble(), Row[2].asDouble()}});
+    All.push_back({Key, Scores});
   }
+  if (!IsRead)
+    fail("'", Path, "' is damaged");
   if (describe() != Description)
     fail("'", Path, "' was changed since the run began: it has ", describe(),
          ", and the run had ", Description);

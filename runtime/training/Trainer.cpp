@@ -134,7 +134,7 @@ private:
     if (Group)
       Group->setPhase(Name, Seconds);
   }
-  std::string getReferencePath() const { return O.Out + "/reference.json"; }
+  std::string getReferencePath() const { return O.Out + "/reference.csv"; }
   /// Prints on the first rank only.
   [[gnu::format(printf, 2, 3)]] void print(const char *Format, ...) const;
 
@@ -205,6 +205,12 @@ Trainer::Trainer(const PoplarProgram &Program, const Options &Given,
   Exec.collectives = Group;
   if (Group)
     Group->attach(Exec.state(), Exec.device());
+  if (!O.Preference.empty() && Program.is_random)
+    fail("--preference scores pairs before it trains on them, and the dropout "
+         "of this program would change what was scored; import the model with "
+         "--dropout 0",
+         Model.Adapter.Rank ? " and --lora-dropout 0" : "",
+         ", as trl trains on pairs");
   if (!O.Preference.empty())
     Pairs.emplace(O);
   Optim.setLossScale(O.LossScale);

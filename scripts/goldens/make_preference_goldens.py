@@ -23,7 +23,7 @@ test/Integration/Adapters/preference.test trains the same and compares.
 
 tokens.json has, for each form of rows, the tokens that DPOTrainer makes of each pair:
 those of the prompt, of the chosen and of the rejected answer. The unit test
-Pairs.TokensAreThoseOfTrl compares them."""
+PairsTest.TokensAreThoseOfTrl compares them."""
 
 import json
 import pathlib
