@@ -73,7 +73,9 @@ static constexpr llvm::StringRef kPairTypes[] = {
 void poplar::decidePairType(Translator &t, const RecipeEntry &entry) {
   bool isOfLoss =
       entry.text != "chat_template.argilla" || getPreference(t) == "orpo";
-  if (entry.node && llvm::is_contained(kPairTypes, entry.text) && isOfLoss)
+  if (getPreference(t).empty())
+    t.ignore(entry, "the loss decides what rows it needs");
+  else if (entry.node && llvm::is_contained(kPairTypes, entry.text) && isOfLoss)
     t.accept(entry, "rows are read by their members");
   else
     t.refuse(entry, "the types of pairs are chat_template.default, "
