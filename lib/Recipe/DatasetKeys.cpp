@@ -31,13 +31,19 @@ static llvm::StringRef getText(const yaml::Content &map, const char *name) {
              : "";
 }
 
+/// Whether rows of a type have conversations: of pairs, it is the name of a
+/// function behind the template's.
+static bool isChat(llvm::StringRef type) {
+  return type == kChat || type.starts_with(kChat.str() + ".");
+}
+
 /// The data sets with conversations, of training and of validation.
 static std::vector<const yaml::Content *> listChats(const Translator &t) {
   std::vector<const yaml::Content *> chats;
   for (const char *key : {"datasets", "test_datasets"})
     if (const RecipeEntry *list = t.top().find(key))
       for (const yaml::Content &dataset : list->node->elements)
-        if (getText(dataset, "type") == kChat)
+        if (isChat(getText(dataset, "type")))
           chats.push_back(&dataset);
   return chats;
 }
@@ -180,7 +186,7 @@ void poplar::decideChatTemplateFile(Translator &t, const RecipeEntry &entry) {
   bool isOfRecipe = &entry == t.top().find("chat_template_jinja");
   const Section &section = isOfRecipe ? t.top() : t.dataset();
   llvm::StringRef name = section.getText("chat_template");
-  if (isOfRecipe ? !isTemplateUsed(t) : section.getText("type") != kChat)
+  if (isOfRecipe ? !isTemplateUsed(t) : !isChat(section.getText("type")))
     t.ignore(entry, "no data set of type chat_template takes it");
   else if (!name.empty() && name != kTemplateFile)
     t.ignore(entry, "chat_template names another template");
@@ -189,7 +195,7 @@ void poplar::decideChatTemplateFile(Translator &t, const RecipeEntry &entry) {
 }
 
 void poplar::decideDatasetTemplate(Translator &t, const RecipeEntry &entry) {
-  if (t.dataset().getText("type") != kChat)
+  if (!isChat(t.dataset().getText("type")))
     t.ignore(entry, "is for rows of type chat_template");
   else if (!refuseOthers(t, entry))
     decideTemplate(t, entry, entry.text,
@@ -261,7 +267,9 @@ void poplar::decideDataFiles(Translator &t, const RecipeEntry &entry) {
 }
 
 void poplar::decideType(Translator &t, const RecipeEntry &entry) {
-  if (!entry.node)
+  if (t.top().find("rl"))
+    decidePairType(t, entry);
+  else if (!entry.node)
     t.refuse(entry, "rows of token ids are not read; give text or messages, "
                     "and their type");
   else if (entry.text == kChat || entry.text == "alpaca")
@@ -308,7 +316,7 @@ static bool isReadable(const Translator &t) {
 }
 
 void poplar::decideMessages(Translator &t, const RecipeEntry &entry) {
-  if (t.dataset().getText("type") != kChat)
+  if (!isChat(t.dataset().getText("type")))
     t.ignore(entry, "is for rows of type chat_template");
   else if (isReadable(t))
     t.accept(entry, "rows are read by their members");

@@ -72,6 +72,15 @@ void decideRoles(Translator &t, const RecipeEntry &entry);
 void decideTrainedRoles(Translator &t, const RecipeEntry &entry);
 void decideDatasetTemplate(Translator &t, const RecipeEntry &entry);
 
+// PreferenceKeys.cpp: training on pairs of answers.
+void decidePreference(Translator &t, const RecipeEntry &entry);
+void decideBeta(Translator &t, const RecipeEntry &entry);
+void decideLossType(Translator &t, const RecipeEntry &entry);
+void decidePairType(Translator &t, const RecipeEntry &entry);
+void decideAnswerField(Translator &t, const RecipeEntry &entry);
+/// "dpo", "orpo", or empty if the recipe trains on no pairs.
+llvm::StringRef getPreference(const Translator &t);
+
 /// The shortest text that gives the same number again.
 std::string formatNumber(double number);
 

@@ -210,8 +210,12 @@ void poplar::decideStabilised(Translator &t, const RecipeEntry &entry) {
 }
 
 void poplar::decideAdapterDropout(Translator &t, const RecipeEntry &entry) {
-  if (needsAdapter(t, entry))
+  if (!needsAdapter(t, entry))
+    return;
+  if (getPreference(t).empty())
     t.honour(entry, "--lora-dropout", entry.text);
+  else
+    t.ignore(entry, "trl turns dropout off when it trains on pairs");
 }
 
 /// Names of modules that a list adapts beside linear layers.
@@ -332,7 +336,11 @@ void poplar::decideHalf(Translator &t, const RecipeEntry &entry) {
 }
 
 void poplar::decidePacking(Translator &t, const RecipeEntry &entry) {
-  t.honour(entry, entry.text == "true" ? "--packing" : "--no-packing");
+  if (!getPreference(t).empty())
+    // Both answers of a pair are in one sample.
+    t.honour(entry, "--packing");
+  else
+    t.honour(entry, entry.text == "true" ? "--packing" : "--no-packing");
 }
 
 /// Plugins that make the same training faster, or write logs.

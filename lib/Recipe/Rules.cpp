@@ -23,8 +23,7 @@ static constexpr const char *kLoading =
 static constexpr const char *kLayout =
     "samples have sequence_len places, and empty ones do not count";
 static constexpr const char *kPreferences =
-    "training on preferences or rewards is not supported; train on what is to "
-    "be learned, as messages";
+    "the losses of pairs are dpo and orpo, without variants; remove it";
 static constexpr const char *kMedia =
     "images and audio are not supported; remove it, and train a text model";
 static constexpr const char *kAdapters =
@@ -263,17 +262,24 @@ static constexpr Rule kRecipeRules[] = {
     only("noisy_embedding_alpha", "", "embeddings get no noise; remove it"),
 
     // The loss.
-    only("rl", "", kPreferences),
+    decided("rl", Kind::Text, decidePreference),
     only("trl", "", kPreferences),
     only("vllm", "", kPreferences),
     only("ebft", "", kPreferences),
     only("reward_model", "false", kPreferences),
     only("process_reward_model", "false", kPreferences),
     only("center_rewards_coefficient", "", kPreferences),
-    only("precompute_ref_log_probs", "false", kPreferences),
-    only("rl_beta", "", kPreferences),
+    nothing("precompute_ref_log_probs",
+            "the reference scores each pair once, before the first step"),
+    decided("rl_beta", Kind::Number, decideBeta),
+    decided("dpo_beta", Kind::Number, decideBeta),
+    decided("orpo_alpha", Kind::Number, decideBeta),
     only("rpo_alpha", "", kPreferences),
-    only("orpo_alpha", "", kPreferences),
+    decided("dpo_loss_type", Kind::Texts, decideLossType),
+    only("dpo_label_smoothing", "0 0.0", kPreferences),
+    only("dpo_use_weighting", "false", kPreferences),
+    nothing("dpo_padding_free", kKernels),
+    nothing("dpo_use_liger_kernel", kKernels),
     only("simpo_gamma", "", kPreferences),
     only("cpo_alpha", "", kPreferences),
     only("dpo_*", "", kPreferences),
@@ -464,6 +470,8 @@ static constexpr Rule kDatasetRules[] = {
     only("drop_system_message", "false",
          "remove the system messages from the rows"),
     decided("field", Kind::Text, decideField),
+    decided("field_chosen", Kind::Text, decideAnswerField),
+    decided("field_rejected", Kind::Text, decideAnswerField),
     only("field_*", "", kRows),
     only("input_format", "", kRows),
     only("input_transform", "", kRows),

@@ -640,7 +640,7 @@ RecordAttr ProgramDescriber::run() {
            int64_t(arena.getSamplingPerSample().value_or(perSample)))
       .set("scratch_offset", arena.getScratchOffset())
       .set("scratch_bytes", arena.getScratchBytes())
-      .set("reserved", int64_t(0))
+      .set("is_random", module->hasAttr(nn::kRandomAttr))
       .set("num_collectives", numCollectives)
       .setNull("gemms")
       .setNull("decoding_gemms")

@@ -151,15 +151,20 @@ void ChatFormat::refuse(const std::string &Where,
   fail(Where, ": the chat template ", Name, " ", What, explainOthers());
 }
 
-RenderedChat ChatFormat::render(const json::Value &Row, ExampleShape Shape,
-                                const ExampleMembers &Members,
-                                const std::string &Where) const {
+const ChatFormat::Loaded &
+ChatFormat::getLoaded(const json::Value &Row,
+                      const ExampleMembers &Members) const {
   bool HasTools = Members.find(Row, "tools") != nullptr;
-  const Loaded &L = HasTools && ForTools ? *ForTools : *Main;
-  Conversation Chat = readConversation(Row, Shape, Members, L.Traits, Where);
+  return HasTools && ForTools ? *ForTools : *Main;
+}
+
+jinja::Template::Result ChatFormat::runOnRow(const Loaded &L,
+                                             const Conversation &Chat,
+                                             bool AsksForAnswer,
+                                             const std::string &Where) const {
   jinja::Template::Result Result;
   try {
-    Result = run(L.Template, Chat, false);
+    Result = run(L.Template, Chat, AsksForAnswer);
   } catch (const Error &E) {
     refuse(Where, std::string("fails: ") + E.what());
   }
@@ -167,12 +172,31 @@ RenderedChat ChatFormat::render(const json::Value &Row, ExampleShape Shape,
     fail(Where, ": the chat template ", Name,
          " writes the date of the day; --chat-date YYYY-MM-DD says which one "
          "to train with");
+  return Result;
+}
+
+RenderedChat ChatFormat::render(const json::Value &Row, ExampleShape Shape,
+                                const ExampleMembers &Members,
+                                const std::string &Where) const {
+  const Loaded &L = getLoaded(Row, Members);
+  Conversation Chat = readConversation(Row, Shape, Members, L.Traits, Where);
+  jinja::Template::Result Result = runOnRow(L, Chat, false, Where);
   try {
     TextRanges Counted = L.Finder->find(Chat, Result);
     return {std::move(Result.Text), std::move(Counted)};
   } catch (const Error &E) {
     refuse(Where, E.what());
   }
+}
+
+RenderedPair ChatFormat::renderPair(const json::Value &Row, PairShape Shape,
+                                    const ExampleMembers &Members,
+                                    const std::string &Where) const {
+  const Loaded &L = getLoaded(Row, Members);
+  PairOfConversations Pair = readPair(Row, Shape, Members, L.Traits, Where);
+  return {runOnRow(L, Pair.Prompt, true, Where).Text,
+          runOnRow(L, Pair.Chosen, false, Where).Text,
+          runOnRow(L, Pair.Rejected, false, Where).Text};
 }
 
 std::string ChatFormat::renderPrompt(const std::string &Message) const {

@@ -32,6 +32,12 @@ struct RenderedChat {
 
 /// Writes conversations as the model's own chat template does, if it ships one;
 /// else as the family does of which the tokenizer has the tokens.
+/// A pair's conversations up to the answers, the last with what a template
+/// writes in front of an answer, and with either answer.
+struct RenderedPair {
+  std::string Prompt, Chosen, Rejected;
+};
+
 class ChatFormat {
 public:
   ChatFormat(const Tokenizer &Tok, const ShippedTemplate &Shipped,
@@ -41,6 +47,10 @@ public:
   RenderedChat render(const json::Value &Row, ExampleShape Shape,
                       const ExampleMembers &Members,
                       const std::string &Where) const;
+  /// The same of a row with a pair of answers.
+  RenderedPair renderPair(const json::Value &Row, PairShape Shape,
+                          const ExampleMembers &Members,
+                          const std::string &Where) const;
   /// A user's message, up to where the answer begins.
   std::string renderPrompt(const std::string &Message) const;
   /// The token that ends an answer, or -1 if that is not known.
@@ -57,6 +67,12 @@ private:
     std::unique_ptr<AnswerFinder> Finder;
   };
   std::unique_ptr<Loaded> load(const std::string &Source) const;
+  /// The template for a row, and what it writes.
+  const Loaded &getLoaded(const json::Value &Row,
+                          const ExampleMembers &Members) const;
+  jinja::Template::Result runOnRow(const Loaded &L, const Conversation &Chat,
+                                   bool AsksForAnswer,
+                                   const std::string &Where) const;
   void learn(TemplateTraits &Traits, const AnswerFinder::Renderer &Run) const;
   jinja::Template::Result run(const jinja::Template &Template,
                               const Conversation &Chat,

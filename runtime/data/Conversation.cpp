@@ -78,6 +78,7 @@ public:
     readVariables();
     return std::move(Result);
   }
+  PairOfConversations readPair(PairShape Shape);
 
 private:
   // Members of the row.
@@ -85,6 +86,7 @@ private:
   void readAlpaca();
   void readVariables();
   void readAll(const char *Key, bool Counts);
+  void readElement(const json::Value &Element, bool Counts);
 
   // Members of a message.
   void readMessage(const json::Value &Message, bool Counts);
@@ -176,15 +178,79 @@ void Reader::readAll(const char *Key, bool Counts) {
   const json::Value *List = Members.find(Row, Key);
   if (!List || List->kind() != json::Value::Array || List->elements().empty())
     fail(Where, ": '", Key, "' is not a list of messages");
-  for (const json::Value &Each : List->elements()) {
-    Place = Where + ", message " + std::to_string(Result.Messages.size() + 1);
-    if (Each.kind() != json::Value::Object)
-      fail(Place, ": a message is an object with role and content");
-    if (Each.find("from"))
-      readShareGPT(Each, Counts);
-    else
-      readMessage(Each, Counts);
+  for (const json::Value &Each : List->elements())
+    readElement(Each, Counts);
+}
+
+void Reader::readElement(const json::Value &Element, bool Counts) {
+  Place = Where + ", message " + std::to_string(Result.Messages.size() + 1);
+  if (Element.kind() != json::Value::Object)
+    fail(Place, ": a message is an object with role and content");
+  if (Element.find("from"))
+    readShareGPT(Element, Counts);
+  else
+    readMessage(Element, Counts);
+}
+
+static bool isSame(const json::Value &A, const json::Value &B) {
+  if (A.kind() != B.kind() || A.asString() != B.asString() ||
+      A.getSpelling() != B.getSpelling() || A.asBool() != B.asBool())
+    return false;
+  return std::equal(A.elements().begin(), A.elements().end(),
+                    B.elements().begin(), B.elements().end(), isSame) &&
+         std::equal(A.members().begin(), A.members().end(), B.members().begin(),
+                    B.members().end(), [](const auto &X, const auto &Y) {
+                      return X.first == Y.first && isSame(X.second, Y.second);
+                    });
+}
+
+PairOfConversations Reader::readPair(PairShape Shape) {
+  const json::Value &Chosen = *Members.find(Row, "chosen"),
+                    &Rejected = *Members.find(Row, "rejected");
+  auto List = [&](const json::Value &Answer) {
+    std::vector<const json::Value *> All;
+    if (Shape == PairShape::Messages)
+      All.push_back(&Answer);
+    for (const json::Value &Each : Answer.elements())
+      All.push_back(&Each);
+    return All;
+  };
+  std::vector<const json::Value *> Answers[] = {List(Chosen), List(Rejected)};
+  size_t Same = 0;
+  if (Shape == PairShape::Messages) {
+    readAll("messages", true);
+  } else if (Members.find(Row, "prompt")) {
+    readAll("prompt", true);
+  } else {
+    while (Same < Answers[0].size() && Same < Answers[1].size() &&
+           isSame(*Answers[0][Same], *Answers[1][Same]))
+      readElement(*Answers[0][Same++], true);
+    if (Same == 0)
+      fail(Where,
+           ": 'chosen' and 'rejected' begin with different messages, and "
+           "there is no 'prompt'");
   }
+  for (const auto &Answer : Answers)
+    if (Same == Answer.size())
+      fail(Where, ": '", &Answer == Answers ? "chosen" : "rejected",
+           "' has no message behind the prompt");
+  readVariables();
+  Conversation Prompt = Result;
+  PairOfConversations Pair;
+  for (auto [Target, Answer] :
+       {std::pair(&Pair.Chosen, 0), std::pair(&Pair.Rejected, 1)}) {
+    Result = Prompt;
+    for (size_t I = Same; I < Answers[Answer].size(); ++I) {
+      const json::Value &Each = *Answers[Answer][I];
+      if (Each.kind() == json::Value::String)
+        Result.add("assistant", std::string(Each.asString()));
+      else
+        readElement(Each, true);
+    }
+    *Target = std::move(Result);
+  }
+  Pair.Prompt = std::move(Prompt);
+  return Pair;
 }
 
 //===-- Messages ----------------------------------------------------------===//
@@ -336,4 +402,12 @@ Conversation poplar::runtime::readConversation(const json::Value &Row,
                                                const TemplateTraits &Traits,
                                                const std::string &Where) {
   return Reader(Row, Members, Traits, Where).read(Shape);
+}
+
+PairOfConversations poplar::runtime::readPair(const json::Value &Row,
+                                              PairShape Shape,
+                                              const ExampleMembers &Members,
+                                              const TemplateTraits &Traits,
+                                              const std::string &Where) {
+  return Reader(Row, Members, Traits, Where).readPair(Shape);
 }

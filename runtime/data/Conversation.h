@@ -61,6 +61,16 @@ Conversation readConversation(const json::Value &Row, ExampleShape Shape,
                               const TemplateTraits &Traits,
                               const std::string &Where);
 
+/// The messages before a pair of answers, and both with an answer. Without
+/// `prompt`, they are what `chosen` and `rejected` begin with alike.
+struct PairOfConversations {
+  Conversation Prompt, Chosen, Rejected;
+};
+PairOfConversations readPair(const json::Value &Row, PairShape Shape,
+                             const ExampleMembers &Members,
+                             const TemplateTraits &Traits,
+                             const std::string &Where);
+
 } // namespace poplar::runtime
 
 #endif // POPLAR_RUNTIME_CONVERSATION_H

@@ -115,7 +115,7 @@ struct Doubled {
 /// Writes the encoded examples of `Source` to the file `Out`.
 static void encodeExamples(const MappedFile &Source, const Tokenizer &Tok,
                            ExampleEncoder &Encoder, int64_t VocabSize,
-                           const std::string &Out, bool Reports) {
+                           bool Pairs, const std::string &Out, bool Reports) {
   OutputFile File(Out);
   Waiting Report("encoding '" + Source.path() + "'");
   std::vector<uint64_t> Ends;
@@ -126,9 +126,7 @@ static void encodeExamples(const MappedFile &Source, const Tokenizer &Tok,
     File.write(Buffer.data(), Buffer.size() * sizeof(uint32_t));
     Buffer.clear();
   };
-  forEachObject(Source, [&](const json::Value &Object, const std::string &Where,
-                            size_t Done) {
-    Example E = Encoder.encode(Object, Where);
+  auto Add = [&](const Example &E, const std::string &Where) {
     for (int32_t Id : E.Ids)
       if (Id >= VocabSize)
         fail(Where, ": has the token ", Id,
@@ -139,6 +137,20 @@ static void encodeExamples(const MappedFile &Source, const Tokenizer &Tok,
       Counted += E.Counts[I];
     }
     Ends.push_back(Total += E.Ids.size());
+  };
+  forEachObject(Source, [&](const json::Value &Object, const std::string &Where,
+                            size_t Done) {
+    Example E;
+    if (Pairs) {
+      auto [Chosen, Rejected] = Encoder.encodePair(Object, Where);
+      Add(Chosen, Where);
+      Add(Rejected, Where);
+      E.StartsTwice = Chosen.StartsTwice;
+      E.Ids = std::move(Chosen.Ids);
+    } else {
+      E = Encoder.encode(Object, Where);
+      Add(E, Where);
+    }
     if (E.StartsTwice && Starts.Texts++ == 0) {
       // Without the file, which may have another name when this is read.
       Starts.First = Where.substr(Source.path().size() + 4);
@@ -178,16 +190,16 @@ static MappedFile prepare(const std::string &Path, const TextEncoding &Encoding,
   ShippedTemplate Shipped = ShippedTemplate::read(Encoding.path());
   ExampleEncoder Encoder(*Encoding.get(), EndId, Shipped, Rules);
   // Whatever decides how conversations are written.
-  std::string Kind = "examples 7 " + std::to_string(EndId) + " " +
-                     std::to_string(Model.vocab_size) + Ignored + "\n" +
-                     Rules.Chat.Template + "\n" + Rules.Chat.Date + "\n" +
-                     Shipped.describe();
+  std::string Kind =
+      (Rules.Pairs ? "pairs 1 " : "examples 7 ") + std::to_string(EndId) + " " +
+      std::to_string(Model.vocab_size) + Ignored + "\n" + Rules.Chat.Template +
+      "\n" + Rules.Chat.Date + "\n" + Shipped.describe();
   std::error_code Code;
   if (std::filesystem::exists(Rules.Chat.Template, Code))
     Kind += MappedFile(Rules.Chat.Template).text();
   return Encoding.keep(Source, Kind, [&](const std::string &Out) {
-    encodeExamples(Source, *Encoding.get(), Encoder, Model.vocab_size, Out,
-                   Reports);
+    encodeExamples(Source, *Encoding.get(), Encoder, Model.vocab_size,
+                   Rules.Pairs, Out, Reports);
   });
 }
 

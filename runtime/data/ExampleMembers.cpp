@@ -48,6 +48,8 @@ static constexpr const char *NoMedia = "images, audio and video are not "
 static constexpr const char *NoPreference =
     "data of preferences and labels are not supported: give what is to be "
     "learned, as completion or messages";
+static constexpr const char *NoPair =
+    "pairs of answers are for --preference dpo or orpo";
 static constexpr const char *NoParts =
     "a message counts whole or not: train is true or false";
 static constexpr const char *NoTurns = "make it the first of the messages";
@@ -58,8 +60,8 @@ static constexpr Foreign Reasons[] = {
     {"images", NoMedia},        {"image", NoMedia},
     {"audio", NoMedia},         {"audios", NoMedia},
     {"videos", NoMedia},        {"label", NoPreference},
-    {"labels", NoPreference},   {"chosen", NoPreference},
-    {"rejected", NoPreference}, {"name", NoName},
+    {"labels", NoPreference},   {"chosen", NoPair},
+    {"rejected", NoPair},       {"name", NoName},
     {"train_detail", NoParts},  {"training_detail", NoParts},
 };
 
@@ -171,6 +173,9 @@ ExampleShape ExampleMembers::findShape(const json::Value &Object,
         });
     (Says ? Full : Empty).push_back(Shape);
   }
+  if (Full.empty() && Empty.empty() && find(Object, "chosen") &&
+      find(Object, "rejected"))
+    fail(Where, ": has 'chosen' and 'rejected': ", NoPair);
   if (Full.empty() && Empty.empty())
     fail(Where,
          ": expected an object with text, prompt and completion, instruction "
@@ -196,6 +201,56 @@ ExampleShape ExampleMembers::findShape(const json::Value &Object,
 }
 
 /// `weight` as OpenAI has it.
+PairShape ExampleMembers::findPairShape(const json::Value &Object,
+                                        const std::string &Where) const {
+  const json::Value *Chosen = find(Object, "chosen"),
+                    *Rejected = find(Object, "rejected"),
+                    *Prompt = find(Object, "prompt");
+  if (!Chosen || !Rejected)
+    fail(Where,
+         ": --preference trains on pairs of answers: expected an object with "
+         "chosen and rejected, found ",
+         listKeys(Object));
+  json::Value::Kind Kind = Chosen->kind();
+  if (Rejected->kind() != Kind)
+    fail(Where, ": 'chosen' and 'rejected' are not of one kind");
+  // Scores of the answers change nothing of these losses.
+  std::vector<std::string_view> Read = {"chosen", "rejected", "score_chosen",
+                                        "score_rejected"};
+  PairShape Shape = PairShape::Texts;
+  switch (Kind) {
+  case json::Value::String:
+    if (find(Object, "messages"))
+      Shape = PairShape::Messages;
+    break;
+  case json::Value::Array:
+    Shape = PairShape::Chats;
+    break;
+  case json::Value::Object:
+    Shape = PairShape::Messages;
+    break;
+  default:
+    fail(Where, ": 'chosen' is neither a string, nor a list of messages, nor a "
+                "message");
+  }
+  if (Shape == PairShape::Messages) {
+    Read.push_back("messages");
+  } else {
+    Read.push_back("prompt");
+    if (Prompt && Prompt->kind() != Kind)
+      fail(Where,
+           ": 'prompt' and 'chosen' are not of one kind; if 'chosen' has "
+           "the prompt as well, leave it out by --ignore-member prompt");
+  }
+  if (Shape != PairShape::Texts) {
+    const std::vector<std::string_view> &More =
+        getMembers(ExampleShape::Messages).Others;
+    Read.insert(Read.end(), More.begin(), More.end());
+  }
+  checkMembers(Object, Read, "", Where);
+  return Shape;
+}
+
 static bool readOneWeight(const json::Value &Weight, const std::string &Where) {
   double Value = Weight.asDouble(-1);
   if (Weight.kind() != json::Value::Number || (Value != 0 && Value != 1))

@@ -21,6 +21,10 @@ namespace poplar::runtime {
 /// The shapes that an object of a file of examples may have.
 enum class ExampleShape { Text, Completion, Alpaca, Messages, ShareGPT };
 
+/// How a pair of answers is given: `chosen` and `rejected` are texts, lists of
+/// messages, or a message or a text each that answers `messages`.
+enum class PairShape { Texts, Chats, Messages };
+
 /// Members of examples and of their messages. The list of those that may be
 /// there is closed: a member is read, or it is known to be metadata, or the
 /// user ignores it by name, or it says nothing (null, or an empty string, list
@@ -35,6 +39,9 @@ public:
   /// `Where` names the object in errors.
   ExampleShape findShape(const json::Value &Object,
                          const std::string &Where) const;
+  /// The same of an object with a pair of answers.
+  PairShape findPairShape(const json::Value &Object,
+                          const std::string &Where) const;
   /// Fails if a member of an object is not on the list. `Prefix` is "messages."
   /// for messages.
   void checkMembers(const json::Value &Object,

@@ -51,6 +51,15 @@ void ExampleEncoder::addEnd(Example &E, const std::string &Where) const {
   E.Counts.push_back(true);
 }
 
+/// Tokens that both have from the first on.
+static size_t countSame(const std::vector<int32_t> &A,
+                        const std::vector<int32_t> &B) {
+  size_t Same = 0;
+  while (Same < A.size() && Same < B.size() && A[Same] == B[Same])
+    ++Same;
+  return Same;
+}
+
 Example ExampleEncoder::encodeCompletion(const std::string &Prompt,
                                          const std::string &Completion,
                                          const std::string &Where) {
@@ -59,12 +68,8 @@ Example ExampleEncoder::encodeCompletion(const std::string &Prompt,
   std::vector<int32_t> OfPrompt = encodeText(Prompt);
   Example E;
   E.Ids = encodeText(Prompt + Completion);
-  size_t Same = 0;
-  while (Same < OfPrompt.size() && Same < E.Ids.size() &&
-         OfPrompt[Same] == E.Ids[Same])
-    ++Same;
   E.Counts.assign(E.Ids.size(), true);
-  std::fill_n(E.Counts.begin(), Same, false);
+  std::fill_n(E.Counts.begin(), countSame(OfPrompt, E.Ids), false);
   E.StartsTwice = startsTwice(E.Ids);
   addEnd(E, Where);
   return E;
@@ -98,6 +103,72 @@ Example ExampleEncoder::encode(const json::Value &Object,
 }
 
 /// The words of Stanford's Alpaca.
+/// What two texts begin with alike, without a space at its end.
+static std::string_view findCommonPrompt(std::string_view Chosen,
+                                         std::string_view Rejected,
+                                         const std::string &Where) {
+  size_t Same = 0, Most = std::min(Chosen.size(), Rejected.size());
+  while (Same < Most && Chosen[Same] == Rejected[Same])
+    ++Same;
+  // No character of UTF-8 is divided.
+  auto IsInside = [&](std::string_view Text) {
+    return Same < Text.size() &&
+           (static_cast<unsigned char>(Text[Same]) & 0xc0) == 0x80;
+  };
+  while (Same > 0 && (IsInside(Chosen) || IsInside(Rejected)))
+    --Same;
+  if (Same > 0 && Chosen[Same - 1] == ' ')
+    --Same;
+  if (Same == 0 || Chosen == Rejected)
+    fail(Where, Same
+                    ? ": 'chosen' and 'rejected' are the same, and there is no "
+                      "'prompt'"
+                    : ": 'chosen' and 'rejected' begin with different texts, "
+                      "and there is no 'prompt'");
+  return Chosen.substr(0, Same);
+}
+
+std::pair<Example, Example>
+ExampleEncoder::encodePair(const json::Value &Object,
+                           const std::string &Where) {
+  PairShape Shape = Members.findPairShape(Object, Where);
+  std::vector<int32_t> OfPrompt;
+  std::pair<Example, Example> Pair;
+  if (Shape == PairShape::Texts) {
+    std::string Chosen(Members.find(Object, "chosen")->asString()),
+        Rejected(Members.find(Object, "rejected")->asString()), Prompt;
+    if (const json::Value *Given = Members.find(Object, "prompt")) {
+      Prompt = Given->asString();
+      Chosen = Prompt + Chosen;
+      Rejected = Prompt + Rejected;
+    } else {
+      Prompt = findCommonPrompt(Chosen, Rejected, Where);
+    }
+    OfPrompt = encodeText(Prompt);
+    Pair.first.Ids = encodeText(Chosen);
+    Pair.second.Ids = encodeText(Rejected);
+    Pair.first.StartsTwice = startsTwice(Pair.first.Ids);
+  } else {
+    RenderedPair Texts =
+        getChat(Where).renderPair(Object, Shape, Members, Where);
+    Encoder->encode(Texts.Prompt, /*AddSpecial=*/false, OfPrompt);
+    Encoder->encode(Texts.Chosen, /*AddSpecial=*/false, Pair.first.Ids);
+    Encoder->encode(Texts.Rejected, /*AddSpecial=*/false, Pair.second.Ids);
+  }
+  size_t Same = std::min(countSame(OfPrompt, Pair.first.Ids),
+                         countSame(OfPrompt, Pair.second.Ids));
+  for (Example *Each : {&Pair.first, &Pair.second}) {
+    Each->Counts.assign(Each->Ids.size(), true);
+    std::fill_n(Each->Counts.begin(), Same, false);
+    if (Shape == PairShape::Texts)
+      addEnd(*Each, Where);
+    if (Same == Each->Ids.size())
+      fail(Where, ": an answer is empty, so that nothing would count in the "
+                  "loss");
+  }
+  return Pair;
+}
+
 static std::string makeAlpacaPrompt(const std::string &Instruction,
                                     const std::string &Input) {
   return "Below is an instruction that describes a task" +

@@ -27,6 +27,9 @@ struct ExampleRules {
   /// See ExampleMembers.
   std::vector<std::string> IgnoredMembers;
   ChatOptions Chat;
+  /// Each object has a pair of answers: a file has two examples of it, the
+  /// chosen one first.
+  bool Pairs = false;
 };
 
 /// Turns objects of JSON into ids. An object has
@@ -46,6 +49,11 @@ public:
   /// `Where` names the object in errors. One of which nothing counts is an
   /// error.
   Example encode(const json::Value &Object, const std::string &Where);
+  /// The chosen and the rejected answer of an object, each behind its prompt.
+  /// As with trl, an answer begins where its tokens differ from those of the
+  /// prompt alone.
+  std::pair<Example, Example> encodePair(const json::Value &Object,
+                                         const std::string &Where);
   /// How conversations are written, if one has been met.
   const ChatFormat *chat() const { return Chat.get(); }
 

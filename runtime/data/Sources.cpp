@@ -9,6 +9,7 @@
 #include "data/Sources.h"
 #include "data/Examples.h"
 #include "data/Mixture.h"
+#include "data/PairSource.h"
 #include "job/Fingerprint.h"
 #include "job/Job.h"
 #include "job/Waiting.h"
@@ -26,8 +27,8 @@ using namespace poplar::runtime;
 std::string DataFile::describe() const {
   if (Tokens)
     return Tokens->describe() + Note + Tokens->note();
-  return "'" + Examples->name() + "': JSON, " +
-         std::to_string(Examples->size()) + " examples, " +
+  return "'" + Examples->name() + "': JSON, " + std::to_string(size()) +
+         (HasPairs ? " pairs, " : " examples, ") +
          std::to_string(Examples->counted()) + " of " +
          std::to_string(Examples->tokens()) + " tokens count" + Note +
          Examples->note();
@@ -62,12 +63,23 @@ static DataFile openFile(const std::string &Path, const Options &O,
                          const ModelInfo &Model, const TextEncoding &Encoding,
                          bool Reports) {
   DataFile File;
+  File.HasPairs = !O.Preference.empty();
+  if (File.HasPairs && (!Model.packed || Model.seq_len % 2))
+    fail("--preference puts the two answers of a pair into the halves of a "
+         "sample, for which the model is imported with --packing and an even "
+         "--seq-len: twice the length of a sequence");
   if (isExamples(Path, O.DataFormat, Encoding)) {
     File.Examples = std::make_unique<ExampleFile>(
         Path, Encoding, Model,
-        ExampleRules{O.IgnoredMembers, {O.ChatTemplate, O.ChatDate}}, Reports);
+        ExampleRules{
+            O.IgnoredMembers, {O.ChatTemplate, O.ChatDate}, File.HasPairs},
+        Reports);
     return File;
   }
+  if (File.HasPairs)
+    fail("--data '", Path,
+         "' has no examples in JSON, and --preference trains on pairs of "
+         "answers in JSON");
   TokenFormat Format;
   if (!parseTokenFormat(O.DataFormat, Format))
     fail("unknown --data-format '", O.DataFormat, "'; there are ",
@@ -98,6 +110,20 @@ openPart(const DataFile &File, int64_t Begin, int64_t End,
   if (File.IsSplitAtRandom)
     Split.emplace(static_cast<uint64_t>(File.size()),
                   hashCounters(Seed, static_cast<uint64_t>(Stream::Split), 0));
+  if (File.HasPairs) {
+    auto Source = std::make_unique<PairSource>(
+        *File.Examples, Begin, End, Model, Seed, Shuffle,
+        Split ? &*Split : nullptr, getLongExamples(O),
+        O.Preference == "orpo" ? PairTargets::AnswersAndPrompt
+                               : PairTargets::Answers);
+    if (Source->size() == 0 && Note)
+      fail("'", File.Examples->name(),
+           "': no pair fits the two halves of a sample of ", Model.seq_len,
+           " tokens; import the model with a larger --seq-len");
+    if (Note)
+      *Note += Source->describe();
+    return Source;
+  }
   auto Source = std::make_unique<ExampleSource>(
       *File.Examples, Begin, End, Model, Seed, Shuffle,
       Split ? &*Split : nullptr, getLongExamples(O));
@@ -137,6 +163,17 @@ Sources::Sources(const Options &O, const ModelInfo &Model, bool Reports) {
   }
   openTraining(O, Model);
   openValidation(O, Model);
+  if (O.Preference == "dpo")
+    openAllPairs(O, Model);
+}
+
+void Sources::openAllPairs(const Options &O, const ModelInfo &Model) {
+  std::vector<std::unique_ptr<SampleSource>> Parts;
+  for (const std::vector<DataFile> *Files : {&Data, &ValData})
+    for (const DataFile &File : *Files)
+      Parts.push_back(openPart(File, 0, File.size(), Model, O,
+                               /*Shuffle=*/false, "reference"));
+  AllPairs = std::make_unique<JoinedSource>(std::move(Parts));
 }
 
 void Sources::openTraining(const Options &O, const ModelInfo &Model) {

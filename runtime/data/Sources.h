@@ -19,6 +19,8 @@ namespace poplar::runtime {
 struct DataFile {
   std::unique_ptr<Corpus> Tokens;
   std::unique_ptr<ExampleFile> Examples;
+  /// Whether every two examples are a pair of answers.
+  bool HasPairs = false;
   /// The number of training samples: the first ones, in the order of the file
   /// or in one that the seed decides.
   int64_t TrainEnd = 0;
@@ -28,7 +30,9 @@ struct DataFile {
   /// A note that describe() adds.
   std::string Note;
 
-  int64_t size() const { return Tokens ? Tokens->size() : Examples->size(); }
+  int64_t size() const {
+    return Tokens ? Tokens->size() : Examples->size() / (HasPairs ? 2 : 1);
+  }
   std::string describe() const;
   void addTo(Fingerprint &Print) const;
 };
@@ -43,10 +47,13 @@ struct Sources {
 
   std::vector<DataFile> Data, ValData;
   std::unique_ptr<SampleSource> Train, Validation; // the latter may be null
+  /// With a reference model (--preference dpo): each pair of all files once.
+  std::unique_ptr<SampleSource> AllPairs;
 
 private:
   void openTraining(const Options &O, const ModelInfo &Model);
   void openValidation(const Options &O, const ModelInfo &Model);
+  void openAllPairs(const Options &O, const ModelInfo &Model);
 };
 
 /// Descriptions of the contents of each data file, by the option that names it;

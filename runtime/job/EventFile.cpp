@@ -84,7 +84,9 @@ static constexpr Scalar Values[] = {
     {&Metrics::Rate, "train/learning_rate"},
     {&Metrics::GradientNorm, "train/grad_norm"},
     {&Metrics::TokensPerSecond, "train/tokens_per_second"},
-    {&Metrics::Epochs, "train/epoch"}};
+    {&Metrics::Epochs, "train/epoch"},
+    {&Metrics::Margin, "train/rewards/margins"},
+    {&Metrics::Accuracy, "train/rewards/accuracies"}};
 
 static double getWallTime() {
   std::chrono::duration<double> Since =

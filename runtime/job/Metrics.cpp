@@ -24,7 +24,7 @@
 using namespace poplar::runtime;
 
 static constexpr char Header[] = "step,loss,val_loss,lr,grad_norm,tokens_per_s,"
-                                 "seconds,tokens,epoch\n";
+                                 "seconds,tokens,epoch";
 
 namespace {
 /// A column after the step.
@@ -43,11 +43,17 @@ static constexpr Column Columns[] = {{&Metrics::Loss, "%.9g", false},
                                      {&Metrics::TokensPerSecond, "%.1f", false},
                                      {&Metrics::Seconds, "%.3f", true},
                                      {&Metrics::Tokens, "%.0f", true},
-                                     {&Metrics::Epochs, "%.6g", true}};
+                                     {&Metrics::Epochs, "%.6g", true},
+                                     {&Metrics::Margin, "%.9g", true},
+                                     {&Metrics::Accuracy, "%.6g", true}};
+static constexpr size_t NumPairColumns = 2;
+static constexpr char PairHeader[] = ",reward_margin,reward_accuracy";
 
-static std::string formatRow(const Metrics &M) {
+static std::string formatRow(const Metrics &M, bool HasPairs) {
   std::string Row = std::to_string(M.Step);
-  for (const Column &C : Columns) {
+  size_t Count = std::size(Columns) - (HasPairs ? 0 : NumPairColumns);
+  for (size_t I = 0; I < Count; ++I) {
+    const Column &C = Columns[I];
     Row += ',';
     char Cell[32] = "";
     if (!C.MayLack || !std::isnan(M.*C.Value))
@@ -80,13 +86,14 @@ static bool parseRow(const std::string &Line, Metrics &M) {
   return !std::getline(Cells, Cell);
 }
 
-MetricsFile::MetricsFile(const std::string &Run, int64_t Resumed, int64_t Last)
-    : Path(Run + "/metrics.csv"), Resumed(Resumed) {
+MetricsFile::MetricsFile(const std::string &Run, int64_t Resumed, int64_t Last,
+                         bool HasPairs)
+    : Path(Run + "/metrics.csv"), Resumed(Resumed), HasPairs(HasPairs) {
   // Address space only, until there are rows; a run so long that it needs more
   // allocates now and then.
   Rows.reserve(static_cast<size_t>(std::min<int64_t>(Last, 1 << 24)));
   std::error_code Code;
-  std::string Text = Header;
+  std::string Text = std::string(Header) + (HasPairs ? PairHeader : "") + "\n";
   if (Resumed > 0 && std::filesystem::exists(Path, Code)) {
     std::istringstream Lines{std::string(MappedFile(Path).text())};
     std::string Line;
@@ -100,7 +107,7 @@ MetricsFile::MetricsFile(const std::string &Run, int64_t Resumed, int64_t Last)
       if (!Rows.empty() && M.Step <= Rows.back().Step)
         continue;
       Rows.push_back(M);
-      Text += formatRow(M);
+      Text += formatRow(M, HasPairs);
     }
   }
   writeFileAtomically(Path, Text);
@@ -117,7 +124,7 @@ MetricsFile::~MetricsFile() {
 
 void MetricsFile::add(const Metrics &Row) {
   Rows.push_back(Row);
-  std::string Text = formatRow(Row);
+  std::string Text = formatRow(Row, HasPairs);
   if (std::fwrite(Text.data(), 1, Text.size(), File) != Text.size())
     fail("cannot write '", Path, "': ", std::strerror(errno));
 }

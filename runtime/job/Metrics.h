@@ -24,6 +24,10 @@ struct Metrics {
   int64_t Step = 0;
   double Loss = NotMeasured, ValLoss = NotMeasured, Rate = 0, GradientNorm = 0,
          TokensPerSecond = 0;
+  /// The mean margin between the rewards of chosen and rejected answers, and
+  /// the part of pairs in which it is above 0; in runs without --preference,
+  /// not measured.
+  double Margin = NotMeasured, Accuracy = NotMeasured;
   /// Totals of the whole run so far, with its validation and its checkpoints,
   /// and without the time between its parts. A run that an older version began
   /// does not know them.
@@ -35,8 +39,9 @@ class MetricsFile {
 public:
   /// Keeps the rows of an existing file up to step `Resumed`, drops the rest,
   /// and makes room for rows up to step `Last` so that adding one allocates
-  /// nothing.
-  MetricsFile(const std::string &Run, int64_t Resumed, int64_t Last);
+  /// nothing. `HasPairs` adds the columns of runs with --preference.
+  MetricsFile(const std::string &Run, int64_t Resumed, int64_t Last,
+              bool HasPairs = false);
   ~MetricsFile();
   MetricsFile(const MetricsFile &) = delete;
   MetricsFile &operator=(const MetricsFile &) = delete;
@@ -55,6 +60,7 @@ private:
   std::string Path;
   std::FILE *File = nullptr;
   int64_t Resumed;
+  bool HasPairs;
   std::vector<Metrics> Rows;
 };
 

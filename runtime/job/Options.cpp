@@ -70,6 +70,12 @@ static std::vector<Spec> getSpecs(Options &O, std::string &Config) {
        "samples as raw i32: seq_len ids, then seq_len targets; a target of -1 "
        "is not counted",
        nullptr, Agreement::Contents},
+      {"preference", &O.Preference, 0, "NAME",
+       "train on pairs of a chosen and a rejected answer: dpo, against the "
+       "model before the first step, or orpo, without a reference (default: "
+       "train on examples)"},
+      {"preference-beta", &O.PreferenceBeta, 0, "X",
+       "beta of dpo; weight of orpo's odds ratio (default: 0.1)"},
       {"steps", &O.Steps, 0, "N",
        "optimizer steps of the whole run, including those before --resume; 0 "
        "saves the initial model",
@@ -271,6 +277,13 @@ static void check(const Options &O) {
   Require(O.LongExamples == "cut" || O.LongExamples == "split" ||
               O.LongExamples == "drop" || O.LongExamples == "fail",
           "--long-examples is cut, split, drop or fail");
+  Require(O.Preference.empty() || O.Preference == "dpo" ||
+              O.Preference == "orpo",
+          "--preference is dpo or orpo");
+  Require(O.Preference.empty() || O.DataIds.empty(),
+          "--preference trains on pairs of --data, not on --data-ids");
+  Require(O.Preference.empty() || O.LongExamples != "split",
+          "--long-examples of pairs is cut, drop or fail");
   Require(O.Beta1 < 1 && O.Beta2 < 1, "--beta1 and --beta2 must be below 1");
   Require(O.Choice.TopP <= 1 && O.Choice.MinP <= 1,
           "--top-p and --min-p are at most 1");
@@ -325,6 +338,9 @@ static void check(const Options &O) {
     Require(!O.Checkpoint.empty(), "evaluate needs --checkpoint");
     Require(O.ValData.empty(), "evaluate reads all of --data; give no "
                                "--val-data");
+    Require(O.Preference.empty(), "evaluate measures the loss of examples; the "
+                                  "loss of pairs is that of --val-data in "
+                                  "training");
   }
   if (O.isDump() || Evaluates)
     return;

@@ -58,6 +58,9 @@ struct Options {
   double ValFraction = -1;
   // Run.
   std::string Out, Init, InitAdapter, Format = "bf16";
+  /// "dpo", "orpo" or empty.
+  std::string Preference;
+  double PreferenceBeta = 0.1;
   int64_t Steps = -1;
   double Epochs = -1, SaveMinutes = -1;
   int64_t Seed = 1, SaveEvery = -1, Keep = 2, LogEvery = 10;

@@ -43,6 +43,8 @@ void Progress::print(const Metrics &Row) {
               static_cast<long long>(LastStep), Row.Loss);
   if (!std::isnan(Row.ValLoss))
     std::printf("  val %.4f", Row.ValLoss);
+  if (!std::isnan(Row.Margin))
+    std::printf("  margin %.4f  accuracy %.2f", Row.Margin, Row.Accuracy);
   std::printf("  lr %.2e  norm %.2f  %.0f tokens/s", Row.Rate, Row.GradientNorm,
               Speed);
   double Flops = Speed * FlopsPerToken;

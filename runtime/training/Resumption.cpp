@@ -33,7 +33,8 @@ static constexpr const char *RateOptions[] = {
 /// Options that are recorded if they differ from their defaults, because runs
 /// of earlier versions do not have them.
 static constexpr const char *LaterOptions[] = {
-    "warmup-start", "decay-shape", "cycles", "power", "long-examples"};
+    "warmup-start",  "decay-shape", "cycles",         "power",
+    "long-examples", "preference",  "preference-beta"};
 
 static bool isLater(const std::string &Name) {
   return std::find(std::begin(LaterOptions), std::end(LaterOptions), Name) !=

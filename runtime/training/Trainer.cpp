@@ -26,6 +26,7 @@
 #include "support/RunDirectory.h"
 #include "training/Course.h"
 #include "training/Optimizer.h"
+#include "training/Preference.h"
 #include "training/Resumption.h"
 #include "training/RunSetup.h"
 #include "training/Shares.h"
@@ -47,6 +48,11 @@ namespace {
 static size_t getHeapBytes() {
   struct mallinfo2 Info = mallinfo2();
   return Info.uordblks + Info.hblkhd;
+}
+
+/// As a state records it.
+static std::string getPreference(const Options &O) {
+  return O.Preference.empty() ? "none" : "'" + O.Preference + "'";
 }
 
 /// Fails if three steps in a row leave memory allocated, of those after step
@@ -91,6 +97,12 @@ private:
   void writeBaseline() const;
   double measurePeak();
   Metrics step();
+  /// Forward and backward of what was loaded; returns the loss of the global
+  /// batch.
+  double trainLoaded(int64_t Targets, Metrics &Row);
+  /// What the reference of --preference dpo says: computed, or read.
+  void computeReference();
+  void readReference();
   /// One step, with its speed.
   Metrics timeStep(Progress &Report);
   /// On the first rank, after a step: completes its row and records it. Prints
@@ -123,6 +135,7 @@ private:
     if (Group)
       Group->setPhase(Name, Seconds);
   }
+  std::string getReferencePath() const { return O.Out + "/reference.csv"; }
   /// Prints on the first rank only.
   [[gnu::format(printf, 2, 3)]] void print(const char *Format, ...) const;
 
@@ -141,6 +154,9 @@ private:
   Share TrainShare, ValShare;
   Executor Exec;
   BatchRunner Batches;
+  /// With --preference.
+  std::optional<PreferenceLoss> Pairs;
+  ReferenceScores Reference;
   Optimizer Optim;
   Schedule Rates;
   TrainingState State;
@@ -185,12 +201,21 @@ Trainer::Trainer(const PoplarProgram &Program, const Options &Given,
            getThreads(Program, O, Rank), Rank,
            /*Samples=*/!O.DumpLogits.empty()),
       Batches(Exec, std::max(TrainShare.Samples, ValShare.Samples),
-              static_cast<uint64_t>(O.Seed)),
+              static_cast<uint64_t>(O.Seed),
+              /*Pairs=*/!O.Preference.empty()),
       Optim(Exec, {O.Beta1, O.Beta2, O.Epsilon, O.WeightDecay, O.Clip}),
       Rates(makeSchedule(O)) {
   Exec.collectives = Group;
   if (Group)
     Group->attach(Exec.state(), Exec.device());
+  if (!O.Preference.empty() && Program.is_random)
+    fail("--preference scores pairs before it trains on them, and the dropout "
+         "of this program would change what was scored; import the model with "
+         "--dropout 0",
+         Model.Adapter.Rank ? " and --lora-dropout 0" : "",
+         ", as trl trains on pairs");
+  if (!O.Preference.empty())
+    Pairs.emplace(O);
   Optim.setLossScale(O.LossScale);
   State.Seed = O.Seed;
   State.Threads = Exec.threads();
@@ -204,6 +229,8 @@ void Trainer::record() {
     return;
   State.Options = recordOptions(O, GlobalBatch);
   State.Data = recordData(O, Data);
+  if (Pairs && Pairs->hasReference())
+    State.Data["reference"] = Reference.describe();
   if (!State.Base.empty())
     State.Data["--init"] = describeCheckpoint(State.Base);
 }
@@ -230,7 +257,30 @@ void Trainer::start() {
   if (!O.InitAdapter.empty())
     Load("--init-adapter", O.InitAdapter, loadAdapter(Exec, O.InitAdapter));
   rememberBase(O.Init);
+  if (Pairs && Pairs->hasReference())
+    computeReference();
   record();
+}
+
+void Trainer::computeReference() {
+  setPhase("scoring pairs by the reference", LongPhase);
+  auto Begin = std::chrono::steady_clock::now();
+  Reference.compute(Batches, *Data.AllPairs, TrainShare, GlobalBatch, Group);
+  std::chrono::duration<double> Seconds =
+      std::chrono::steady_clock::now() - Begin;
+  print("reference: %lld pairs scored by the starting weights in %.1f s\n",
+        static_cast<long long>(Data.AllPairs->size()), Seconds.count());
+}
+
+void Trainer::readReference() {
+  std::string Text;
+  if (Leads)
+    Text = ReferenceScores::load(getReferencePath());
+  if (Group)
+    Text = Group->broadcast(Text);
+  Reference.read(Text, getReferencePath(), State.Data["reference"]);
+  Reference.require(Batches, *Data.AllPairs, TrainShare, GlobalBatch,
+                    getReferencePath());
 }
 
 void Trainer::resume() {
@@ -244,11 +294,18 @@ void Trainer::resume() {
         static_cast<long long>(State.Step));
   if (State.Seed != O.Seed)
     fail("the run was started with --seed ", State.Seed, ", not ", O.Seed);
-  TrainingState Before = State;
+  auto Given = State.Options.find("preference");
+  std::string Before = Given == State.Options.end() ? "none" : Given->second;
+  if (Before != getPreference(O))
+    fail("the run was started with --preference ", Before, ", not ",
+         getPreference(O));
+  if (Pairs && Pairs->hasReference())
+    readReference();
+  TrainingState OfRun = State;
   record();
   if (Leads && State.Step > 0)
     print("%s",
-          describeChanges(Before, State.Options, State.Data, Rates, O.Steps)
+          describeChanges(OfRun, State.Options, State.Data, Rates, O.Steps)
               .c_str());
   if (State.Threads && State.Threads != Exec.threads())
     print("note: rank 0 had %lld threads and has %d now: sums may be rounded "
@@ -273,10 +330,32 @@ double Trainer::validate() {
   int64_t Targets = Batches.loadBatch(*Data.Validation, 0, ValShare, -1);
   if (Targets == 0)
     return NotMeasured;
-  double Loss = sum(Batches.evaluate()) / static_cast<double>(Targets);
+  double Loss = 0;
+  if (Pairs) {
+    PairSums Sums = Pairs->score(Batches, ValShare.Samples, Reference);
+    Sums.reduce(Group);
+    Loss = Sums.getLoss();
+  } else {
+    Loss = sum(Batches.evaluate()) / static_cast<double>(Targets);
+  }
   WorseValidations = Loss < State.BestLoss ? 0 : WorseValidations + 1;
   State.BestLoss = std::min(State.BestLoss, Loss);
   return Loss;
+}
+
+double Trainer::trainLoaded(int64_t Targets, Metrics &Row) {
+  if (!Pairs) {
+    Optim.zeroGradients();
+    return sum(Batches.train(Targets, Optim.lossScale())) /
+           static_cast<double>(Targets);
+  }
+  PairSums Sums = Pairs->score(Batches, TrainShare.Samples, Reference);
+  Sums.reduce(Group);
+  Optim.zeroGradients();
+  Pairs->train(Batches, Sums, Optim.lossScale());
+  Row.Margin = Sums.getMargin();
+  Row.Accuracy = Sums.getAccuracy();
+  return Sums.getLoss();
 }
 
 /// One optimizer step. A batch without targets changes nothing.
@@ -287,9 +366,7 @@ Metrics Trainer::step() {
   int64_t Targets =
       Batches.loadBatch(*Data.Train, State.Samples, TrainShare, State.Step);
   if (Targets) {
-    Optim.zeroGradients();
-    Row.Loss = sum(Batches.train(Targets, Optim.lossScale())) /
-               static_cast<double>(Targets);
+    Row.Loss = trainLoaded(Targets, Row);
     Row.GradientNorm = Optim.update(State.Step, Row.Rate);
     if (Optim.hasOverflowed())
       print("step %lld skipped by all ranks: gradients have overflowed in f16; "
@@ -336,12 +413,11 @@ void Trainer::dump() {
   int64_t Targets = Batches.loadBatch(*Data.Train, 0, TrainShare, 0);
   if (Targets == 0)
     fail("the first batch has no targets");
-  Optim.zeroGradients();
   ProductTrace Products(Exec);
   if (!O.DumpProducts.empty())
     Exec.products = &Products;
-  double Loss = sum(Batches.train(Targets, Optim.lossScale())) /
-                static_cast<double>(Targets);
+  Metrics Row;
+  double Loss = trainLoaded(Targets, Row);
   print("loss %.9g\n", Loss);
   if (!O.DumpProducts.empty() && Leads)
     Products.write(O.DumpProducts);
@@ -405,7 +481,9 @@ void Trainer::begin() {
     fail("another process has trained in '", O.Out,
          "' since this one has begun; start this one again");
   rememberJob(Exec.program(), O.Out);
-  Record.emplace(O.Out, State.Step, O.Steps);
+  if (Pairs && Pairs->hasReference() && Latest.empty())
+    Reference.write(getReferencePath());
+  Record.emplace(O.Out, State.Step, O.Steps, /*HasPairs=*/Pairs.has_value());
   Events.emplace(O.Out, State.Step);
   Devices->open(O.Out, State.Step);
   if (std::string Gap = Record->describeGap(); !Gap.empty())

@@ -39,6 +39,7 @@ public:
 private:
   void addImportOptions(CLI::App *command);
   std::string completeImport();
+  void completePairs(std::vector<std::string> &words) const;
   std::string completeTraining();
 
   const bool isFineTuning;
@@ -208,6 +209,17 @@ void TrainingArguments::addImportOptions(CLI::App *command) {
       ->description("Rank of the adapters (default: 16)");
 }
 
+/// A sample has two sequences of --seq-len, and trl trains on pairs without
+/// dropout.
+void TrainingArguments::completePairs(std::vector<std::string> &words) const {
+  for (size_t i = 0; i + 1 < words.size(); ++i)
+    if (int64_t length; words[i] == "--seq-len" &&
+                        !llvm::StringRef(words[i + 1]).getAsInteger(10, length))
+      words[i + 1] = std::to_string(2 * length);
+  if (!import.isGiven("dropout"))
+    words.insert(words.end(), {"--dropout", "0"});
+}
+
 std::string TrainingArguments::completeImport() {
   std::vector<std::string> words = import.getWords();
   if (trainsAll) {
@@ -218,6 +230,17 @@ std::string TrainingArguments::completeImport() {
   } else if (isFineTuning && !import.isGiven("lora-rank")) {
     words.insert(words.end(), {"--lora-rank", "16"});
   }
+  bool hasPairs = training.isGiven("preference");
+  if (hasPairs && !packs)
+    return "--preference puts both answers of a pair into one sample: leave "
+           "out --no-packing";
+  for (const char *name : {"dropout", "lora-dropout"})
+    if (std::vector<std::string> rate = import.getValues(name);
+        hasPairs && !rate.empty() && std::atof(rate.back().c_str()) != 0)
+      return "--preference trains without dropout, as trl does: leave out --" +
+             std::string(name);
+  if (hasPairs)
+    completePairs(words);
   if (isFineTuning && packs)
     words.push_back("--packing");
   request.importWords = words;

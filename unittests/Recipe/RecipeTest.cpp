@@ -289,7 +289,7 @@ TEST_F(RecipeTest, EveryMemberOfADataSetIsAccountedFor) {
 TEST_F(RecipeTest, UnknownAndUnsupportedKeysAreRefusedWithARemedy) {
   std::string error;
   std::optional<Recipe> recipe =
-      read(complete("lora_rr: 8\nrl: dpo\nwandb_project: x\nzzz: 1\n"
+      read(complete("lora_rr: 8\nrl: kto\nwandb_project: x\nzzz: 1\n"
                     "flash_attention: true\nseed:\n"),
            error);
   ASSERT_TRUE(recipe) << error;
@@ -309,6 +309,67 @@ TEST_F(RecipeTest, UnknownAndUnsupportedKeysAreRefusedWithARemedy) {
   // null is as if the key were not there: the default counts.
   EXPECT_NE(std::find(recipe->arguments.begin(), recipe->arguments.end(), "42"),
             recipe->arguments.end());
+}
+
+TEST_F(RecipeTest, PairsAreTrainedOnByDPOAndORPO) {
+  auto complete = [&](const std::string &type, const std::string &keys) {
+    return "base_model: " + directory +
+           "/model\nlearning_rate: 1e-6\nmicro_batch_size: 2\n"
+           "gradient_accumulation_steps: 1\ndatasets:\n  - path: " +
+           directory + "/rows.jsonl\n    type: " + type + "\n" + keys;
+  };
+  auto translate = [&](const std::string &text) {
+    std::string error, words = " ";
+    std::optional<Recipe> recipe = read(text, error);
+    EXPECT_TRUE(recipe) << error;
+    if (!recipe)
+      return words;
+    EXPECT_TRUE(recipe->isAccepted()) << formatRecipeTable(*recipe);
+    for (const std::string &word : recipe->arguments)
+      words += word + " ";
+    return words;
+  };
+  const std::string adapter = "adapter: lora\nlora_r: 8\nlora_alpha: 16\n"
+                              "lora_target_linear: true\nlora_dropout: 0.1\n";
+  std::string words = translate(
+      complete("chat_template.default",
+               "    field_chosen: chosen\nrl: dpo\nrl_beta: 0.2\n"
+               "sample_packing: false\nprecompute_ref_log_probs: true\n"
+               "dpo_loss_type: [sigmoid]\nsequence_len: 256\n" +
+                   adapter));
+  EXPECT_TRUE(has(words, "--preference dpo"));
+  EXPECT_TRUE(has(words, "--preference-beta 0.2"));
+  EXPECT_TRUE(has(words, "--packing"));
+  EXPECT_TRUE(has(words, "--seq-len 256"));
+  EXPECT_FALSE(has(words, "--no-packing"));
+  EXPECT_FALSE(has(words, "--lora-dropout 0.1"));
+  words = translate(
+      complete("chat_template.argilla", "rl: orpo\norpo_alpha: 0.3\n"));
+  EXPECT_TRUE(has(words, "--preference orpo"));
+  EXPECT_TRUE(has(words, "--preference-beta 0.3"));
+
+  for (const char *loss : {"ipo", "kto", "simpo", "grpo", "gdpo", "ebft"})
+    EXPECT_EQ(
+        listRefused(complete("passthrough", std::string("rl: ") + loss + "\n")),
+        "rl")
+        << loss;
+  EXPECT_EQ(listRefused(complete("passthrough",
+                                 "rl: dpo\ndpo_loss_type: [hinge]\n"
+                                 "dpo_label_smoothing: 0.1\nrpo_alpha: 1\n"
+                                 "dpo_use_weighting: true\norpo_alpha: 1\n")),
+            "dpo_loss_type dpo_label_smoothing rpo_alpha dpo_use_weighting "
+            "orpo_alpha");
+  EXPECT_EQ(listRefused(complete("chatml.intel", "rl: dpo\n")),
+            "datasets[0].type");
+  EXPECT_EQ(listRefused(complete("chat_template.argilla", "rl: dpo\n")),
+            "datasets[0].type");
+  EXPECT_EQ(listRefused(complete("chat_template.default",
+                                 "    field_chosen: better\nrl: dpo\n")),
+            "datasets[0].field_chosen");
+  EXPECT_EQ(fail(complete("passthrough",
+                          "rl: orpo\nrl_beta: 0.1\norpo_alpha: 0.2\n")),
+            "recipe.yaml:9:1: rl_beta: orpo_alpha is 0.2, and both are the "
+            "beta of the loss; remove one");
 }
 
 TEST_F(RecipeTest, ModelsAndRowsOfTheHubHaveToBeThere) {

@@ -148,7 +148,7 @@ const Row Rows[] = {
     {R"({"prompt": "a", "completion": "b", "label": false})",
      "!\"label\" (data of preferences"},
     {R"({"prompt": "a", "chosen": "b", "rejected": "c"})",
-     "!found one with \"prompt\", \"chosen\""},
+     "!has 'chosen' and 'rejected': pairs of answers are for --preference"},
     {R"({"prompt": "a", "completions": ["b"], "labels": [true]})",
      "!found one with \"prompt\", \"completions\""},
     {R"({"prompt": "a"})", "!found one with \"prompt\""},

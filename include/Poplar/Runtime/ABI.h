@@ -58,7 +58,7 @@ extern "C" {
 #endif
 
 #define POPLAR_ABI_MAGIC 0x524C504Fu /* "OPLR" */
-#define POPLAR_ABI_VERSION 15u
+#define POPLAR_ABI_VERSION 16u
 #define POPLAR_ALIGNMENT 64
 
 /// Element types, also of GEMM operands. Bytes are those of quantised matrices,

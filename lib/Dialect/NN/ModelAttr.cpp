@@ -388,6 +388,11 @@ LogicalResult NNDialect::verifyOperationAttribute(Operation *op,
       return success();
     return op->emitError("nn.chunk_bytes must be a number of bytes on a unit");
   }
+  if (attribute.getName() == kRandomAttr) {
+    if (isa<ModuleOp>(op) && isa<UnitAttr>(attribute.getValue()))
+      return success();
+    return op->emitError("nn.random must be a unit attribute on a module");
+  }
   if (attribute.getName() != kModelAttr)
     return op->emitError() << attribute.getName()
                            << " is not an attribute of an operation";

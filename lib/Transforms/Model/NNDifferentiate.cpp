@@ -140,6 +140,9 @@ private:
         return failure();
       if (units.contains(*unit))
         continue;
+      if (llvm::any_of(unit->getOps<nn::RandomOpInterface>(),
+                       [](nn::RandomOpInterface op) { return op.isRandom(); }))
+        module->setAttr(nn::kRandomAttr, UnitAttr::get(module.getContext()));
       FailureOr<llvm::BitVector> frozen = findFrozen(*unit, trained, symbols);
       if (failed(frozen))
         return failure();

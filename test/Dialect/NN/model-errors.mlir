@@ -156,6 +156,11 @@ func.func private @layer() attributes {nn.units}
 
 // -----
 
+// expected-error @below {{nn.random must be a unit attribute on a module}}
+func.func private @layer() attributes {nn.random}
+
+// -----
+
 // expected-error @below {{nn.chunk_bytes must be a number of bytes on a unit}}
 func.func private @layer() attributes {nn.chunk_bytes = 64 : i64}
 

@@ -36,6 +36,7 @@ SPECIAL = {
     "loss-scale": ("1024", "2048"),
     "val-split": ("end", "random"),
     "long-examples": ("cut", "drop"),
+    "preference": ("dpo", "orpo"),
 }
 
 

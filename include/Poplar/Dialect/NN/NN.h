@@ -54,6 +54,9 @@ inline constexpr llvm::StringLiteral kCacheAttr = "nn.cache";
 /// The number of new tokens of each sample that a function of
 /// `--nn-add-decoding`, and the units that it calls, take.
 inline constexpr llvm::StringLiteral kDecodingAttr = "nn.decoding";
+/// Marks a module whose training draws random numbers, as dropout does
+/// (`--nn-differentiate`).
+inline constexpr llvm::StringLiteral kRandomAttr = "nn.random";
 /// On a unit, the bytes a sample beyond which a temporary is never whole: it is
 /// made in chunks of tokens (`--plan-memory`), and again in the backward pass.
 inline constexpr llvm::StringLiteral kChunkBytesAttr = "nn.chunk_bytes";
