@@ -264,29 +264,18 @@ bool poplar::isJobFile(llvm::StringRef name) {
 bool poplar::copyPlugins(const std::string &libraries,
                          const std::string &directory, std::string &error) {
   namespace fs = llvm::sys::fs;
-  auto report = [&](const std::string &path, std::error_code code) {
-    error = path + ": " + code.message();
-    return false;
-  };
   std::string destination = directory + "/" + kPluginDirectory.str();
   for (const char *name :
        {"libpoplar_mpi.so", "libpoplar_tcp.so", "libpoplar_guard.so"}) {
-    std::string from = libraries + "/" + name, path = destination + "/" + name,
-                partial = path + ".tmp" + std::to_string(getpid());
+    std::string from = libraries + "/" + name;
     if (!fs::exists(from))
       continue;
-    if (std::error_code code = createDirectories(destination))
-      return report(destination, code);
-    // A job that runs keeps the file that it has opened.
-    llvm::FileRemover remover(partial);
-    if (std::error_code code = fs::copy_file(from, partial))
-      return report(path, code);
-    if (std::error_code code = fs::setPermissions(
-            partial, fs::all_read | fs::all_exe | fs::owner_write))
-      return report(path, code);
-    if (std::error_code code = fs::rename(partial, path))
-      return report(path, code);
-    remover.releaseFile();
+    if (std::error_code code = createDirectories(destination)) {
+      error = destination + ": " + code.message();
+      return false;
+    }
+    if (!copyExecutable(from, destination + "/" + name, error))
+      return false;
   }
   return true;
 }
