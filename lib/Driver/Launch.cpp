@@ -55,8 +55,13 @@ static constexpr const char *kLaunchHead = R"sh(#!/bin/sh
 # machine, whatever nodes the plan names. On SIGINT, SIGTERM or SIGHUP the job
 # saves a checkpoint and ends, with status 0; a second SIGINT ends it at once.
 here=$(dirname "$(readlink -f "$0")") # also through a link
+without="without MPI, start-ranks.py starts all ranks on one machine, and rank.sh one of them"
+if [ ! -e "$here/lib/libpoplar_mpi.so" ] && [ -z "$POPLAR_MPI_PLUGIN" ]; then
+  echo "launch.sh: this job was built by a Poplar without MPI (pip's has none); $without" >&2
+  exit 1
+fi
 if ! command -v mpirun >/dev/null; then
-  echo "launch.sh: there is no mpirun; on Debian: apt-get install openmpi-bin" >&2
+  echo "launch.sh: there is no mpirun; on Debian: apt-get install openmpi-bin; $without" >&2
   exit 1
 fi
 if [ "$(id -u)" = 0 ]; then
@@ -264,20 +269,33 @@ bool poplar::isJobFile(llvm::StringRef name) {
 bool poplar::copyPlugins(const std::string &libraries,
                          const std::string &directory, std::string &error) {
   namespace fs = llvm::sys::fs;
-  std::string destination = directory + "/" + kPluginDirectory.str();
+  std::vector<std::string> files;
   for (const char *name :
-       {"libpoplar_mpi.so", "libpoplar_tcp.so", "libpoplar_guard.so"}) {
-    std::string from = libraries + "/" + name;
-    if (!fs::exists(from))
-      continue;
-    if (std::error_code code = createDirectories(destination)) {
-      error = destination + ": " + code.message();
-      return false;
-    }
-    if (!copyExecutable(from, destination + "/" + name, error))
-      return false;
+       {"libpoplar_mpi.so", "libpoplar_tcp.so", "libpoplar_guard.so"})
+    if (fs::exists(libraries + "/" + name))
+      files.push_back(libraries + "/" + name);
+  // What an installation brings along of the libraries that the runtime is
+  // linked with; others are those of the system.
+  std::string own = libraries + "/poplar/libraries";
+  std::error_code code;
+  if (fs::exists(own))
+    for (fs::directory_iterator entry(own, code), end; !code && entry != end;
+         entry.increment(code))
+      files.push_back(entry->path());
+  if (code) {
+    error = own + ": " + code.message();
+    return false;
   }
-  return true;
+  std::string destination = directory + "/" + kPluginDirectory.str();
+  if (!files.empty() && (code = createDirectories(destination))) {
+    error = destination + ": " + code.message();
+    return false;
+  }
+  return llvm::all_of(files, [&](llvm::StringRef from) {
+    return copyExecutable(
+        from.str(), destination + "/" + llvm::sys::path::filename(from).str(),
+        error);
+  });
 }
 
 /// Copies the chat templates of the directory `from` to `to`, which then holds
