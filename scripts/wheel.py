@@ -189,14 +189,14 @@ class Wheel:
     """PEP 427. Times and orders do not depend on when and where it is made."""
 
     def __init__(self, path, info, level):
-        self.file = zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=level)
-        self.info, self.record = info, []
+        self.file = zipfile.ZipFile(path, "w")
+        self.info, self.level, self.record = info, level, []
 
     def add(self, name, contents, mode=0o644):
         entry = zipfile.ZipInfo(name)
         entry.compress_type = zipfile.ZIP_DEFLATED
         entry.external_attr = (0o100000 | mode) << 16
-        self.file.writestr(entry, contents)
+        self.file.writestr(entry, contents, compresslevel=self.level)
         digest = base64.urlsafe_b64encode(hashlib.sha256(contents).digest()).rstrip(b"=")
         self.record.append(f"{name},sha256={digest.decode()},{len(contents)}")
 

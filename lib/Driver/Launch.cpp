@@ -55,13 +55,25 @@ static constexpr const char *kLaunchHead = R"sh(#!/bin/sh
 # machine, whatever nodes the plan names. On SIGINT, SIGTERM or SIGHUP the job
 # saves a checkpoint and ends, with status 0; a second SIGINT ends it at once.
 here=$(dirname "$(readlink -f "$0")") # also through a link
-without="without MPI, start-ranks.py starts all ranks on one machine, and rank.sh one of them"
-if [ ! -e "$here/lib/libpoplar_mpi.so" ] && [ -z "$POPLAR_MPI_PLUGIN" ]; then
-  echo "launch.sh: this job was built by a Poplar without MPI (pip's has none); $without" >&2
-  exit 1
+)sh";
+
+/// A Poplar without MPI builds jobs whose ranks meet over TCP.
+static constexpr const char *kLaunchMPI =
+    R"sh(if [ ! -e "$here/lib/libpoplar_mpi.so" ] && [ -z "$POPLAR_MPI_PLUGIN" ]; then
+  if [ -n "$remote" ]; then
+    echo "launch.sh: this job was built without MPI and has several nodes;" \
+      "start every rank by rank.sh, or all of them here with POPLAR_LOCAL=1" >&2
+    exit 1
+  fi
+  if ! command -v python3 >/dev/null; then
+    echo "launch.sh: this job was built without MPI, and there is no python3 to" \
+      "start the ranks; on Debian: apt-get install python3" >&2
+    exit 1
+  fi
+  exec python3 "$here/lib/start-ranks.py" "$here" -- "$@"
 fi
 if ! command -v mpirun >/dev/null; then
-  echo "launch.sh: there is no mpirun; on Debian: apt-get install openmpi-bin; $without" >&2
+  echo "launch.sh: there is no mpirun; on Debian: apt-get install openmpi-bin" >&2
   exit 1
 fi
 if [ "$(id -u)" = 0 ]; then
@@ -161,6 +173,7 @@ static std::string formatLaunchScript(zero::PlanOp plan) {
   bool several = nodes.size() > 1;
   script += several ? "remote=yes\n[ -z \"$POPLAR_LOCAL\" ] || remote=\n"
                     : "remote=\n";
+  script += kLaunchMPI;
   script += kLaunchGuard;
   script +=
       "mpirun $quiet --bind-to none --oversubscribe -x POPLAR_FAILURE_REPORT "
@@ -274,6 +287,7 @@ bool poplar::copyPlugins(const std::string &libraries,
        {"libpoplar_mpi.so", "libpoplar_tcp.so", "libpoplar_guard.so"})
     if (fs::exists(libraries + "/" + name))
       files.push_back(libraries + "/" + name);
+  files.push_back(libraries + "/../share/poplar/scripts/start-ranks.py");
   // What an installation brings along of the libraries that the runtime is
   // linked with; others are those of the system.
   std::string own = libraries + "/poplar/libraries";
