@@ -106,15 +106,17 @@ def compare_speed(drivers, table, rounds, directory):
                     rates[turn].append(side.turn(4, tokens, 1, precision))
             table.row(f"GPT-2 124M, {precision}, 4x{tokens}, one thread",
                       *map(statistics.median, rates), "tokens/s")  # fmt: skip
-            sizes = [os.path.getsize(find_program(s.program(tokens, precision))) for s in sides]
+            sizes = [measure_program(s.program(tokens, precision)) for s in sides]
             table.row(f"its executable, {precision}, {tokens} tokens", *sizes, "bytes")
 
 
-def find_program(job):
-    found = [os.path.join(path, "train") for path, _, names in os.walk(job) if "train" in names]
+def measure_program(job):
+    """Bytes of the executable and, where it loads one, of its program."""
+    found = [path for path, _, names in os.walk(job) if "train" in names]
     if not found:
         sys.exit(f"error: {job} holds no executable")
-    return found[0]
+    files = (os.path.join(found[0], name) for name in ("train", "program.so"))
+    return sum(os.path.getsize(file) for file in files if os.path.exists(file))
 
 
 def write_profiles(path):
@@ -152,7 +154,7 @@ def compare_jobs(drivers, table, rounds, directory):
                 rates[turn].append(statistics.median(read_rates(out, WARMUP_STEPS)))
                 shutil.rmtree(out)
         table.row(f"{name}, demo-llama", *map(statistics.median, rates), "tokens/s")
-        sizes = [os.path.getsize(find_program(job)) for job in jobs]
+        sizes = [measure_program(job) for job in jobs]
         table.row("its executable", *sizes, "bytes")
 
 

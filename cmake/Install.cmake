@@ -9,8 +9,8 @@ set_target_properties(poplar poplar-opt PROPERTIES
 
 install(TARGETS poplar RUNTIME DESTINATION bin COMPONENT runtime)
 install(TARGETS poplar-opt RUNTIME DESTINATION bin COMPONENT development)
-install(TARGETS poplar_runtime_host poplar_runtime_cuda
-  ARCHIVE DESTINATION lib COMPONENT runtime)
+install(TARGETS poplar_host poplar_cuda
+  RUNTIME DESTINATION lib/poplar COMPONENT runtime)
 foreach(plugin poplar_mpi poplar_tcp poplar_guard)
   if(TARGET ${plugin})
     install(TARGETS ${plugin} LIBRARY DESTINATION lib COMPONENT runtime)
@@ -66,9 +66,7 @@ set(CPACK_DEBIAN_RUNTIME_PACKAGE_NAME poplar)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME poplar-dev)
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SHLIBDEPS ON)
-# `poplar build` links with c++, against libdnnl.so.
-set(CPACK_DEBIAN_RUNTIME_PACKAGE_DEPENDS "g++, libdnnl-dev")
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_RECOMMENDS "openmpi-bin, python3")
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS
-  "poplar (= ${PROJECT_VERSION}), llvm-22-dev, libmlir-22-dev, mlir-22-tools")
+  "poplar (= ${PROJECT_VERSION}), llvm-22-dev, libmlir-22-dev, mlir-22-tools, liblld-22-dev, libdnnl-dev")
 include(CPack)

@@ -89,10 +89,11 @@ class Maker:
         return path
 
     def keep(self, built, *place):
-        """Puts an executable of a build into the bundle."""
-        target = self.path(*place, "gpu", "train")
-        shutil.copy(os.path.join(built, "gpu", "train"), target)
-        run("strip", target)
+        """Puts an executable of a build and its program into the bundle."""
+        for name in ("train", "program.so"):
+            target = self.path(*place, "gpu", name)
+            shutil.copy(os.path.join(built, "gpu", name), target)
+            run("strip", target)
         shutil.copy(os.path.join(built, "ranks.txt"), self.path(*place, "ranks.txt"))
         return os.path.join(*place)
 

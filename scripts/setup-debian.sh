@@ -15,10 +15,10 @@ set -euo pipefail
 
 packages=(
   cmake g++ ninja-build ccache git python3 python3-markdown
-  llvm-22-dev libmlir-22-dev mlir-22-tools llvm-22-tools clang-22 lld-22
+  llvm-22-dev libmlir-22-dev mlir-22-tools llvm-22-tools clang-22 lld-22 liblld-22-dev libpolly-22-dev
   libdnnl-dev nlohmann-json3-dev libyaml-cpp-dev libcli11-dev libgtest-dev libboost1.81-dev libeigen3-dev
   libopenmpi-dev openmpi-bin libucx-dev libsodium-dev libxxhash-dev
-  libpcre2-dev libutf8proc-dev libcpp-httplib-dev pkg-config mmdebstrap
+  libpcre2-dev libutf8proc-dev libcpp-httplib-dev pkg-config mmdebstrap patchelf python3-venv
 )
 
 die() {

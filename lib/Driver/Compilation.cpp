@@ -122,20 +122,20 @@ bool Compilation::emit(mlir::ModuleOp program, const BuildOptions &options,
     return false;
   }
   llvm::FileRemover objects(directory + "/program.a"),
-      temporary(directory + "/train.tmp"),
       resources(directory + "/kernels.txt");
   llvm::sys::fs::remove(directory + "/kernels.txt"); // of an earlier build
-  std::string executable = directory + "/train";
   if (mlir::failed(emitObjects(program, options, directory + "/program.a",
                                timing, report)))
     return false;
-  mlir::TimingScope phase = timing.nest("Link the executable");
-  if (mlir::failed(linkExecutable(program, options, directory + "/program.a",
-                                  directory + "/train.tmp")))
+  mlir::TimingScope phase = timing.nest("Link the program");
+  std::string linked = directory + "/program.so";
+  llvm::FileRemover temporary(linked + ".tmp");
+  if (mlir::failed(
+          linkProgram(program, directory + "/program.a", linked + ".tmp")) ||
+      !copyExecutable(options.getRuntime(), directory + "/train", error))
     return false;
-  if (std::error_code code =
-          llvm::sys::fs::rename(directory + "/train.tmp", executable)) {
-    error = executable + ": " + code.message();
+  if (std::error_code code = llvm::sys::fs::rename(linked + ".tmp", linked)) {
+    error = linked + ": " + code.message();
     return false;
   }
   temporary.releaseFile();

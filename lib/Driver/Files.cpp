@@ -8,6 +8,7 @@
 
 #include "Poplar/Driver/Files.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FileUtilities.h"
 #include "llvm/Support/Signals.h"
 #include "llvm/Support/raw_ostream.h"
 #include <unistd.h>
@@ -137,4 +138,22 @@ bool poplar::writeFiles(
 bool poplar::writeFile(const std::string &path, const std::string &contents,
                        std::string &error) {
   return writeFiles({{path, contents}}, error);
+}
+
+bool poplar::copyExecutable(const std::string &from, const std::string &path,
+                            std::string &error) {
+  namespace fs = llvm::sys::fs;
+  std::string partial = path + ".tmp" + std::to_string(getpid());
+  llvm::FileRemover remover(partial);
+  std::error_code code = fs::copy_file(from, partial);
+  if (!code)
+    code = fs::setPermissions(partial,
+                              fs::all_read | fs::all_exe | fs::owner_write);
+  if (!code)
+    code = fs::rename(partial, path);
+  if (!code)
+    remover.releaseFile();
+  else
+    error = (fs::exists(from) ? path : from) + ": " + code.message();
+  return !code;
 }

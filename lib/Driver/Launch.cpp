@@ -55,6 +55,23 @@ static constexpr const char *kLaunchHead = R"sh(#!/bin/sh
 # machine, whatever nodes the plan names. On SIGINT, SIGTERM or SIGHUP the job
 # saves a checkpoint and ends, with status 0; a second SIGINT ends it at once.
 here=$(dirname "$(readlink -f "$0")") # also through a link
+)sh";
+
+/// A Poplar without MPI builds jobs whose ranks meet over TCP.
+static constexpr const char *kLaunchMPI =
+    R"sh(if [ ! -e "$here/lib/libpoplar_mpi.so" ] && [ -z "$POPLAR_MPI_PLUGIN" ]; then
+  if [ -n "$remote" ]; then
+    echo "launch.sh: this job was built without MPI and has several nodes;" \
+      "start every rank by rank.sh, or all of them here with POPLAR_LOCAL=1" >&2
+    exit 1
+  fi
+  if ! command -v python3 >/dev/null; then
+    echo "launch.sh: this job was built without MPI, and there is no python3 to" \
+      "start the ranks; on Debian: apt-get install python3" >&2
+    exit 1
+  fi
+  exec python3 "$here/lib/start-ranks.py" "$here" -- "$@"
+fi
 if ! command -v mpirun >/dev/null; then
   echo "launch.sh: there is no mpirun; on Debian: apt-get install openmpi-bin" >&2
   exit 1
@@ -156,6 +173,7 @@ static std::string formatLaunchScript(zero::PlanOp plan) {
   bool several = nodes.size() > 1;
   script += several ? "remote=yes\n[ -z \"$POPLAR_LOCAL\" ] || remote=\n"
                     : "remote=\n";
+  script += kLaunchMPI;
   script += kLaunchGuard;
   script +=
       "mpirun $quiet --bind-to none --oversubscribe -x POPLAR_FAILURE_REPORT "
@@ -264,31 +282,34 @@ bool poplar::isJobFile(llvm::StringRef name) {
 bool poplar::copyPlugins(const std::string &libraries,
                          const std::string &directory, std::string &error) {
   namespace fs = llvm::sys::fs;
-  auto report = [&](const std::string &path, std::error_code code) {
-    error = path + ": " + code.message();
-    return false;
-  };
-  std::string destination = directory + "/" + kPluginDirectory.str();
+  std::vector<std::string> files;
   for (const char *name :
-       {"libpoplar_mpi.so", "libpoplar_tcp.so", "libpoplar_guard.so"}) {
-    std::string from = libraries + "/" + name, path = destination + "/" + name,
-                partial = path + ".tmp" + std::to_string(getpid());
-    if (!fs::exists(from))
-      continue;
-    if (std::error_code code = createDirectories(destination))
-      return report(destination, code);
-    // A job that runs keeps the file that it has opened.
-    llvm::FileRemover remover(partial);
-    if (std::error_code code = fs::copy_file(from, partial))
-      return report(path, code);
-    if (std::error_code code = fs::setPermissions(
-            partial, fs::all_read | fs::all_exe | fs::owner_write))
-      return report(path, code);
-    if (std::error_code code = fs::rename(partial, path))
-      return report(path, code);
-    remover.releaseFile();
+       {"libpoplar_mpi.so", "libpoplar_tcp.so", "libpoplar_guard.so"})
+    if (fs::exists(libraries + "/" + name))
+      files.push_back(libraries + "/" + name);
+  files.push_back(libraries + "/../share/poplar/scripts/start-ranks.py");
+  // What an installation brings along of the libraries that the runtime is
+  // linked with; others are those of the system.
+  std::string own = libraries + "/poplar/libraries";
+  std::error_code code;
+  if (fs::exists(own))
+    for (fs::directory_iterator entry(own, code), end; !code && entry != end;
+         entry.increment(code))
+      files.push_back(entry->path());
+  if (code) {
+    error = own + ": " + code.message();
+    return false;
   }
-  return true;
+  std::string destination = directory + "/" + kPluginDirectory.str();
+  if (!files.empty() && (code = createDirectories(destination))) {
+    error = destination + ": " + code.message();
+    return false;
+  }
+  return llvm::all_of(files, [&](llvm::StringRef from) {
+    return copyExecutable(
+        from.str(), destination + "/" + llvm::sys::path::filename(from).str(),
+        error);
+  });
 }
 
 /// Copies the chat templates of the directory `from` to `to`, which then holds

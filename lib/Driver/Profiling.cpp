@@ -12,6 +12,7 @@
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Dialect/Zero/PlanFacts.h"
 #include "Poplar/Driver/Files.h"
+#include "Poplar/Driver/Launch.h"
 #include "Poplar/Driver/ProgramOptions.h"
 #include "Poplar/Driver/RemoteCommand.h"
 #include "Poplar/Import/Cluster.h"
@@ -283,7 +284,9 @@ bool Profiling::profileStage(int stage, double seconds) {
       makeProgram(stage, /*alone=*/false, options);
   std::string build = directory.getPath("stage" + llvm::Twine(stage));
   std::string kernels;
-  if (!program || !compilation.emit(*program, options, build, kernels))
+  if (!program || !compilation.emit(*program, options, build, kernels) ||
+      !copyPlugins(options.libraryDirectory, directory.getPath(""),
+                   compilation.error))
     return false;
   int typeIndex = *cluster.findType(args.deviceType);
   int64_t rank = llvm::find_if(cluster.ranks,

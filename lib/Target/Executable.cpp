@@ -1,4 +1,4 @@
-//===- Executable.cpp - Objects and executables ---------------------------===//
+//===- Executable.cpp - Objects of a program ------------------------------===//
 //
 // Part of the Poplar project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -26,10 +26,8 @@
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Object/ArchiveWriter.h"
 #include "llvm/Support/FileSystem.h"
-#include "llvm/Support/FileUtilities.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
-#include "llvm/Support/Program.h"
 #include "llvm/Support/SourceMgr.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Target/TargetMachine.h"
@@ -161,8 +159,8 @@ LogicalResult linkKernelLibrary(ModuleOp module, llvm::Module &llvmModule,
   return success();
 }
 
-/// An archive, all of whose members are linked: an executable has one program,
-/// and the kernels that this calls.
+/// An archive, all of whose members are linked: one program, and the kernels
+/// that this calls.
 LogicalResult writeObjects(ModuleOp module, ArrayRef<KernelObject> objects,
                            StringRef path) {
   std::vector<llvm::NewArchiveMember> members;
@@ -322,69 +320,4 @@ LogicalResult poplar::emitObjects(ModuleOp module, const BuildOptions &options,
     return module.emitError() << toString(code.takeError());
   kernels->push_back({"program", std::move(*code)});
   return writeObjects(module, *kernels, objectsPath);
-}
-
-/// Why linking has failed, if the executable may not have had room.
-static std::string explainFullDisk(StringRef executablePath,
-                                   StringRef objectsPath, StringRef runtime) {
-  StringRef directory = llvm::sys::path::parent_path(executablePath);
-  auto space = llvm::sys::fs::disk_space(directory.empty() ? "." : directory);
-  uint64_t object = 0, archive = 0;
-  if (!space || llvm::sys::fs::file_size(objectsPath, object) ||
-      llvm::sys::fs::file_size(runtime, archive))
-    return "";
-  // An executable is no larger than what it is linked from.
-  if (space->available >= object + archive)
-    return "";
-  return "no space left on " + directory.str() + ": " +
-         std::to_string(space->available >> 10) + " KiB are free, and up to " +
-         std::to_string((object + archive) >> 10) + " KiB are needed";
-}
-
-LogicalResult poplar::linkExecutable(ModuleOp module,
-                                     const CodeOptions &options,
-                                     StringRef objectsPath,
-                                     StringRef executablePath) {
-  auto linker = llvm::sys::findProgramByName("c++");
-  if (!linker)
-    return module.emitError("no linker driver `c++` was found; on Debian: "
-                            "apt-get install g++");
-  std::string runtime = options.getRuntimeLibrary();
-  // `main` comes with the runtime, which asks for the program.
-  SmallVector<StringRef> arguments = {
-      *linker,     "-o",       executablePath, "-Wl,-u,poplar_program",
-      objectsPath, runtime,    "-lgomp",       "-lm",
-      "-ldl",      "-lpthread"};
-  SmallVector<std::string> libraries;
-  for (std::string_view library : options.kind->libraries)
-    libraries.push_back("-l" + std::string(library));
-  llvm::append_range(arguments, libraries);
-  // What the linker says becomes part of the one error. It is kept elsewhere:
-  // the disk that is linked to may be full.
-  SmallString<128> log;
-  if (std::error_code error =
-          llvm::sys::fs::createTemporaryFile("poplar-link", "log", log))
-    return module.emitError("cannot create a temporary file: ")
-           << error.message();
-  llvm::FileRemover removeLog(log);
-#ifdef POPLAR_SANITIZE
-  // As in CMakeLists.txt. Generated code itself is not instrumented.
-  arguments.append(
-      {"-fsanitize=address,undefined", "-Wl,-u,poplar_sanitizer_options"});
-#endif
-  std::string message;
-  int status = llvm::sys::ExecuteAndWait(*linker, arguments, std::nullopt,
-                                         {std::nullopt, std::nullopt, log}, 0,
-                                         0, &message);
-  if (status == 0)
-    return success();
-  if (message.empty())
-    if (auto said = llvm::MemoryBuffer::getFile(log))
-      message = (*said)->getBuffer().split('\n').first.str();
-  if (std::string why = explainFullDisk(executablePath, objectsPath, runtime);
-      !why.empty())
-    message = why;
-  return module.emitError("linking ")
-         << executablePath << " failed" << (message.empty() ? "" : ": ")
-         << message;
 }

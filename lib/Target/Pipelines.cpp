@@ -99,7 +99,7 @@ std::string CodeOptions::getKernelLibrary() const {
   return libraryDirectory + "/" + std::string(kind->kernels);
 }
 
-std::string CodeOptions::getRuntimeLibrary() const {
+std::string CodeOptions::getRuntime() const {
   return libraryDirectory + "/" + std::string(kind->runtime);
 }
 

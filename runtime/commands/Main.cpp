@@ -6,8 +6,35 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Poplar/Runtime/ABI.h"
+#include "support/Error.h"
 #include "training/Trainer.h"
 
-int main(int Argc, char **Argv) {
-  return poplar::runtime::runMain(poplar_program, Argc, Argv);
+#include <dlfcn.h>
+#include <filesystem>
+
+using namespace poplar::runtime;
+
+/// The program beside this executable, which `poplar build` has compiled. It
+/// calls the functions of EntryPoints.def, which this executable exports.
+static const PoplarProgram &loadProgram() {
+  std::error_code Code;
+  std::filesystem::path Executable =
+      std::filesystem::read_symlink("/proc/self/exe", Code);
+  if (Code)
+    fail("cannot read /proc/self/exe: ", Code.message());
+  std::string Path = Executable.parent_path() / "program.so";
+  if (!std::filesystem::exists(Path, Code))
+    fail("there is no ", Path,
+         ", the program that belongs to this executable; "
+         "copy the whole directory, or build it again");
+  void *Library = dlopen(Path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!Library)
+    fail("cannot load the program: ", dlerror());
+  void *Program = dlsym(Library, "poplar_program");
+  if (!Program)
+    fail(Path, " is no program of poplar build: ", dlerror());
+  return *static_cast<const PoplarProgram *>(Program);
 }
+
+int main(int Argc, char **Argv) { return runMain(loadProgram, Argc, Argv); }

@@ -26,6 +26,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <map>
 #include <new>
 #include <optional>
@@ -221,13 +222,14 @@ static void report(const std::string &Message) {
   comm::declineJob(Message);
 }
 
-int poplar::runtime::runMain(const PoplarProgram &Compiled, int Argc,
-                             const char *const *Argv) {
+int poplar::runtime::runMain(const std::function<const PoplarProgram &()> &Load,
+                             int Argc, const char *const *Argv) {
   // A write beyond a limit on file sizes is then an error as on a full disk.
   std::signal(SIGXFSZ, SIG_IGN);
   try {
     comm::endWithLauncher();
     Options O = parseOptions(Argc, Argv);
+    const PoplarProgram &Compiled = Load();
     prepareProcess(Compiled, O.TheCommand);
     checkTables(Compiled);
     std::optional<RankFile> Ranks;

@@ -12,6 +12,8 @@
 #include "Poplar/Runtime/ABI.h"
 #include "job/Options.h"
 
+#include <functional>
+
 namespace poplar::runtime {
 
 /// Trains as the options say; failures are Errors.
@@ -35,8 +37,10 @@ void runLinks(const PoplarProgram &Program, const Options &O);
 /// Prints the memory plan and the parameters.
 void printInfo(const PoplarProgram &Program, const Options &O);
 
-/// The whole executable: parses, runs, reports; returns the exit status.
-int runMain(const PoplarProgram &Program, int Argc, const char *const *Argv);
+/// The whole executable: parses, loads the program, runs, reports; returns the
+/// exit status. `Load` may throw an Error.
+int runMain(const std::function<const PoplarProgram &()> &Load, int Argc,
+            const char *const *Argv);
 
 } // namespace poplar::runtime
 

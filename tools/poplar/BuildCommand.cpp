@@ -58,9 +58,10 @@ void addBuildCommand(CLI::App &app, int &status) {
   CLI::App *command =
       app.add_subcommand("build", "Compile a model or a plan into executables");
   command->footer(
-      "For a plan, writes DIR/TYPE/train for each device type, and scripts "
-      "that start the\nranks. For a model, writes DIR/host/train for this "
-      "machine.\n\nExamples:\n  poplar build plan.mlir -o job\n  poplar "
+      "For a plan, writes DIR/TYPE/train, which loads the program.so beside "
+      "it, for each\ndevice type, and scripts that start the ranks. For a "
+      "model, writes DIR/host/train for\nthis machine.\n\nExamples:\n  poplar "
+      "build plan.mlir -o job\n  poplar "
       "build model.mlir -o program\n  poplar build model.mlir -o smaller "
       "--recompute recompute-attention\n  poplar build plan.mlir -o levels "
       "--stop-after kernels");

@@ -16,7 +16,7 @@ std::string getOwnProgram();
 
 /// Fills in the kernel library and the runtime, which lie beside the
 /// executable's directory: bin/poplar, lib/poplar/kernels.bc,
-/// lib/libpoplar_runtime_host.a.
+/// lib/poplar/runtime-host.
 void locateLibraries(poplar::CodeOptions &options);
 
 #endif // POPLAR_TOOLS_INSTALLATION_H

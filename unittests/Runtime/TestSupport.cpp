@@ -72,7 +72,8 @@ Result runProgram(const PoplarProgram &Program,
   testing::internal::CaptureStdout();
   testing::internal::CaptureStderr();
   Result R;
-  R.Status = poplar::runtime::runMain(Program, static_cast<int>(Argv.size()),
+  auto Load = [&]() -> const PoplarProgram & { return Program; };
+  R.Status = poplar::runtime::runMain(Load, static_cast<int>(Argv.size()),
                                       Argv.data());
   R.Out = testing::internal::GetCapturedStdout();
   R.Err = testing::internal::GetCapturedStderr();

@@ -33,6 +33,12 @@ bool writeFiles(const std::vector<std::pair<std::string, std::string>> &files,
 bool writeFile(const std::string &path, const std::string &contents,
                std::string &error);
 
+/// Copies an executable or a library to `path`, for everybody to read and run;
+/// what runs keeps the file that it has opened. Returns false, with `error` set
+/// and an old file left, if it cannot.
+bool copyExecutable(const std::string &from, const std::string &path,
+                    std::string &error);
+
 } // namespace poplar
 
 #endif // POPLAR_DRIVER_FILES_H

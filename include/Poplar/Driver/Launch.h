@@ -22,8 +22,10 @@ inline constexpr llvm::StringLiteral kTokenizerDirectory = "tokenizer";
 /// differs by case, so that no program can have it.
 bool isJobFile(llvm::StringRef name);
 
-/// Copies the plug-ins that were built, from the directory of libraries to that
-/// of a job, so that the job needs nothing of the place where it was made.
+/// Copies the plug-ins that were built, the libraries that an installation
+/// brings along for executables, and start-ranks.py from the directory of
+/// libraries to that of a job, so that the job needs nothing of the place where
+/// it was made.
 bool copyPlugins(const std::string &libraries, const std::string &directory,
                  std::string &error);
 

@@ -6,9 +6,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The header that the compiler (lib/) and the runtime (runtime/) meet in. An
-// executable is generated code, which defines `poplar_program`, linked against
-// the runtime, which defines `main` and the `poplar_rt_*` functions below.
+// The header that the compiler (lib/) and the runtime (runtime/) meet in. A
+// program is a shared object of generated code, which defines `poplar_program`.
+// The runtime is an executable, which loads it and exports the `poplar_rt_*`
+// functions below.
 //
 // Memory. A rank owns one arena, allocated once. It starts with the fixed
 // region (whole copies of buckets, transient buckets, library scratch;

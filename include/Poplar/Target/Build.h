@@ -81,8 +81,8 @@ struct CodeOptions {
 
   /// Bitcode of the kernel library (attention), linked into every program.
   std::string getKernelLibrary() const;
-  /// Archive with the runtime, which holds `main`.
-  std::string getRuntimeLibrary() const;
+  /// Executable with the runtime, which loads a program.
+  std::string getRuntime() const;
 };
 
 /// All of them, for an executable.
@@ -157,11 +157,11 @@ llvm::LogicalResult emitObjects(mlir::ModuleOp module,
                                 llvm::StringRef objectsPath,
                                 mlir::TimingScope &timing, std::string &report);
 
-/// Links such an archive with the runtime into an executable.
-llvm::LogicalResult linkExecutable(mlir::ModuleOp module,
-                                   const CodeOptions &options,
-                                   llvm::StringRef objectsPath,
-                                   llvm::StringRef executablePath);
+/// Links such an archive into a shared object, which the runtime loads. LLD
+/// does so within this process. Errors are diagnostics.
+llvm::LogicalResult linkProgram(mlir::ModuleOp module,
+                                llvm::StringRef objectsPath,
+                                llvm::StringRef programPath);
 
 } // namespace poplar
 

@@ -12,22 +12,11 @@
 using namespace poplar;
 
 const std::vector<TargetKind> &poplar::getTargetKinds() {
-  // CUDA is loaded when an executable runs, and needs nothing when it is
-  // linked.
   static const std::vector<TargetKind> kinds = {
-      {"host",
-       "",
-       0,
-       "libpoplar_runtime_host.a",
-       "poplar/kernels.bc",
-       {"dnnl"}},
-      {"cuda",
-       "nvptx64-nvidia-cuda",
-       32,
-       "libpoplar_runtime_cuda.a",
-       "poplar/kernels-nvptx.bc",
-       {}},
-      {"hip", "amdgcn-amd-amdhsa", 64, "", "", {}},
+      {"host", "", 0, "poplar/runtime-host", "poplar/kernels.bc"},
+      {"cuda", "nvptx64-nvidia-cuda", 32, "poplar/runtime-cuda",
+       "poplar/kernels-nvptx.bc"},
+      {"hip", "amdgcn-amd-amdhsa", 64, "", ""},
   };
   return kinds;
 }

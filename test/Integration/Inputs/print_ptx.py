@@ -1,14 +1,14 @@
-# ===- print_ptx.py - The PTX inside an executable -------------------------===#
+# ===- print_ptx.py - The PTX inside a program -----------------------------===#
 #
 # Part of the Poplar project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""usage: print_ptx.py EXECUTABLE
+"""usage: print_ptx.py PROGRAM
 
-Prints the PTX of the program, of which an executable for a GPU has exactly one
-beside that of the runtime's own kernels, without the data of constants."""
+Prints the PTX of the program.so of a GPU, which holds exactly one, without the
+data of constants."""
 
 import re
 import sys

@@ -247,7 +247,7 @@ def Exec_ProgramOp : Exec_Op<"program", [HasParent<"::mlir::ModuleOp">]> {
     exec.program #exec.record<"PoplarProgram", {
       infer = @infer.step, stage = 2 : i64, train = @train.step, ...}>
     ```
-    The constant `poplar_program` of the executable (Runtime/ABI.def).
+    The constant `poplar_program` of the shared object (Runtime/ABI.def).
     `--describe-program` makes it of the module's plan, buckets, parameters and
     functions, `--lower-program` adds the lists of products, and the translation to
     LLVM IR writes it.

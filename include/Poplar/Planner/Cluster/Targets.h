@@ -31,11 +31,9 @@ struct TargetKind {
   std::string_view triple;
   /// Threads of a GPU that run in step; 0 for hosts.
   int subgroupSize;
-  /// The archive with the runtime and the bitcode of the kernel library, within
-  /// the directory of libraries. Empty as long as there is no runtime.
+  /// The executable with the runtime and the bitcode of the kernel library,
+  /// within the directory of libraries. Empty as long as there is no runtime.
   std::string_view runtime, kernels;
-  /// Libraries that executables are linked with.
-  std::vector<std::string_view> libraries;
 
   bool isHost() const { return subgroupSize == 0; }
 };
