@@ -142,6 +142,7 @@ LAYERS = {
                 "Dialect/Cluster",
                 "Dialect/Zero",
                 "Dialect/Exec",
+                "Import",
                 "Conversion/Kernels",
                 "Conversion/Program",
             ],

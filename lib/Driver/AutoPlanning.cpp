@@ -336,6 +336,9 @@ static std::string explainLoss(const PlanOfKind &kind,
       *llvm::max_element(losses, [](const Loss &a, const Loss &b) {
         return a.own - a.other < b.own - b.other;
       });
+  // No difference can be seen in what is printed.
+  if (most.own - most.other < 1e-3 * *chosen.seconds)
+    return "";
   if (&most == losses && own.devices < other.devices)
     return llvm::formatv(": {0} devices take part, not {1}", own.devices,
                          other.devices);

@@ -29,42 +29,6 @@ static constexpr int64_t kReservedBytes = int64_t(1) << 30;
 /// Two GPUs of which one is told to have this much more memory are unlike.
 static constexpr double kMemoryTolerance = 0.12;
 
-namespace {
-
-class Library {
-public:
-  /// False, with `error` set, if it cannot be used.
-  bool load(bool &missing, std::string &error) {
-    constexpr const char *name = "libnvidia-ml.so.1";
-    void *handle = nvidia::loadLibrary(name, error);
-    missing = !handle;
-    if (!handle)
-      return false;
-#define POPLAR_NVML_LOAD(NAME, ...)                                            \
-  NAME = reinterpret_cast<decltype(NAME)>(                                     \
-      nvidia::findFunction(handle, name, #NAME, error));                       \
-  if (!NAME)                                                                   \
-    return false;
-    POPLAR_NVML(POPLAR_NVML_LOAD)
-#undef POPLAR_NVML_LOAD
-    std::string ignored;
-#define POPLAR_NVML_LOAD(NAME, ...)                                            \
-  NAME = reinterpret_cast<decltype(NAME)>(                                     \
-      nvidia::findFunction(handle, name, #NAME, ignored));
-    POPLAR_NVML_OPTIONAL(POPLAR_NVML_LOAD)
-#undef POPLAR_NVML_LOAD
-    return true;
-  }
-
-#define POPLAR_NVML_MEMBER(NAME, ...)                                          \
-  nvidia::Status (*NAME)(__VA_ARGS__) = nullptr;
-  POPLAR_NVML(POPLAR_NVML_MEMBER)
-  POPLAR_NVML_OPTIONAL(POPLAR_NVML_MEMBER)
-#undef POPLAR_NVML_MEMBER
-};
-
-} // namespace
-
 /// Bytes per second of a lane, in one direction: transfers per second times the
 /// share of bits that carry data (PCI Express Base Specification 6.0).
 static double getLaneRate(unsigned generation) {
@@ -85,7 +49,8 @@ static double getNVLinkRate(unsigned version) {
 }
 
 /// Whether a GPU is divided into slices (MIG); those that can be seen.
-static bool findSlices(const Library &library, nvidia::Handle device,
+static bool findSlices(const nvidia::ManagementLibrary &library,
+                       nvidia::Handle device,
                        std::vector<nvidia::Handle> &slices) {
   unsigned now = 0, next = 0, most = 0;
   if (!library.nvmlDeviceGetMigMode ||
@@ -103,7 +68,8 @@ static bool findSlices(const Library &library, nvidia::Handle device,
 
 /// The one slice of a machine's one GPU. CUDA shows a program no other slice,
 /// and no GPU beside it.
-static bool detectSlice(const Library &library, nvidia::Handle device,
+static bool detectSlice(const nvidia::ManagementLibrary &library,
+                        nvidia::Handle device,
                         const std::vector<nvidia::Handle> &slices,
                         unsigned numGPUs, DetectedGPU &gpu,
                         std::string &error) {
@@ -139,8 +105,8 @@ static bool detectSlice(const Library &library, nvidia::Handle device,
   return false;
 }
 
-static bool detectGPU(const Library &library, nvidia::Handle device,
-                      DetectedGPU &gpu) {
+static bool detectGPU(const nvidia::ManagementLibrary &library,
+                      nvidia::Handle device, DetectedGPU &gpu) {
   char name[96] = "";
   nvidia::MemoryInfo memory;
   int major = 0, minor = 0;
@@ -177,7 +143,7 @@ static bool detectGPU(const Library &library, nvidia::Handle device,
 
 LogicalResult poplar::detectGPUs(GPUMachine &machine, bool &missing,
                                  std::string &error) {
-  Library library;
+  nvidia::ManagementLibrary library;
   if (!library.load(missing, error))
     return failure();
   if (nvidia::Status status = library.nvmlInit_v2()) {

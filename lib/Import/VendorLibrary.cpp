@@ -33,3 +33,25 @@ void *poplar::nvidia::findFunction(void *library, const char *libraryName,
     error = std::string(libraryName) + " is too old: it has no " + function;
   return address;
 }
+
+bool nvidia::ManagementLibrary::load(bool &missing, std::string &error) {
+  constexpr const char *name = "libnvidia-ml.so.1";
+  void *handle = loadLibrary(name, error);
+  missing = !handle;
+  if (!handle)
+    return false;
+#define POPLAR_NVML_LOAD(NAME, ...)                                            \
+  NAME = reinterpret_cast<decltype(NAME)>(                                     \
+      findFunction(handle, name, #NAME, error));                               \
+  if (!NAME)                                                                   \
+    return false;
+  POPLAR_NVML(POPLAR_NVML_LOAD)
+#undef POPLAR_NVML_LOAD
+  std::string ignored;
+#define POPLAR_NVML_LOAD(NAME, ...)                                            \
+  NAME = reinterpret_cast<decltype(NAME)>(                                     \
+      findFunction(handle, name, #NAME, ignored));
+  POPLAR_NVML_OPTIONAL(POPLAR_NVML_LOAD)
+#undef POPLAR_NVML_LOAD
+  return true;
+}

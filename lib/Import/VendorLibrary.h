@@ -62,13 +62,16 @@ constexpr Status kPeerAlreadyEnabled = 704;
   X(nvmlDeviceGetNvLinkVersion, nvidia::Handle, unsigned, unsigned *)          \
   X(nvmlDeviceGetP2PStatus, nvidia::Handle, nvidia::Handle, int, int *)
 
-/// Slices of GPUs (MIG) and power: functions that not every library has.
+/// Slices of GPUs (MIG), power and temperature: functions that not every
+/// library has.
 #define POPLAR_NVML_OPTIONAL(X)                                                \
   X(nvmlDeviceGetMigMode, nvidia::Handle, unsigned *, unsigned *)              \
   X(nvmlDeviceGetMaxMigDeviceCount, nvidia::Handle, unsigned *)                \
   X(nvmlDeviceGetMigDeviceHandleByIndex, nvidia::Handle, unsigned,             \
     nvidia::Handle *)                                                          \
-  X(nvmlDeviceGetEnforcedPowerLimit, nvidia::Handle, unsigned *)
+  X(nvmlDeviceGetEnforcedPowerLimit, nvidia::Handle, unsigned *)               \
+  X(nvmlDeviceGetTemperature, nvidia::Handle, int, unsigned *)                 \
+  X(nvmlDeviceGetPowerUsage, nvidia::Handle, unsigned *)
 
 #define POPLAR_PROBE_DRIVER(X)                                                 \
   X(cuInit, unsigned)                                                          \
@@ -86,6 +89,22 @@ constexpr Status kPeerAlreadyEnabled = 704;
   X(cuStreamSynchronize, nvidia::Handle)                                       \
   X(cuMemcpyPeerAsync, nvidia::Address, nvidia::Handle, nvidia::Address,       \
     nvidia::Handle, size_t, nvidia::Handle)
+
+/// NVIDIA's management library, NVML.
+class ManagementLibrary {
+public:
+  /// False, with `error` set, if it cannot be used; `missing` says that there
+  /// is none. What is optional may be null.
+  bool load(bool &missing, std::string &error);
+
+#define POPLAR_NVML_MEMBER(NAME, ...) Status (*NAME)(__VA_ARGS__) = nullptr;
+  POPLAR_NVML(POPLAR_NVML_MEMBER)
+  POPLAR_NVML_OPTIONAL(POPLAR_NVML_MEMBER)
+#undef POPLAR_NVML_MEMBER
+};
+
+/// nvmlTemperatureSensors_t.
+constexpr int kSensorOfGPU = 0;
 
 } // namespace poplar::nvidia
 

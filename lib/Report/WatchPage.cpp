@@ -111,6 +111,21 @@ static std::string formatDevices(const WatchFacts &facts) {
   return table.finish();
 }
 
+static std::string formatGPUs(const std::vector<GPUSensors> &gpus) {
+  Table table({"GPU of this machine", "temperature", "power", "memory in use"});
+  for (size_t i = 0; i < gpus.size(); ++i) {
+    const GPUSensors &gpu = gpus[i];
+    table.row(std::to_string(i) + ": " + gpu.name);
+    table.cell(gpu.temperature ? std::to_string(*gpu.temperature) + " °C"
+                               : "-");
+    table.cell(gpu.power ? formatNumber(*gpu.power, 3) + " W" : "-");
+    table.cell(gpu.memoryUsed ? formatBytes(*gpu.memoryUsed) + " of " +
+                                    formatBytes(*gpu.memory)
+                              : "-");
+  }
+  return table.finish();
+}
+
 static std::string formatFact(const std::string &value,
                               const std::string &name) {
   return "<div><b>" + escapeHTML(value) + "</b><span>" + escapeHTML(name) +
@@ -149,6 +164,9 @@ std::string poplar::formatWatchView(const WatchInput &input) {
   if (!facts.ranks.empty())
     html += "<section><h2>Devices</h2>\n" + drawDevices(facts) +
             formatDevices(facts) + "</section>\n";
+  if (!input.gpus.empty())
+    html += "<section><h2>GPUs now</h2>\n" + formatGPUs(input.gpus) +
+            "</section>\n";
   return html;
 }
 

@@ -93,5 +93,17 @@ std::string poplar::formatWatchText(const WatchInput &input, size_t columns) {
             formatShare(rank.getShare(rank.seconds - rank.waiting)) +
             ", communicates " + formatShare(rank.getShare(rank.communicating)) +
             ", " + formatBytes(rank.last().memory) + "\n";
+  for (size_t i = 0; i < input.gpus.size(); ++i) {
+    const GPUSensors &gpu = input.gpus[i];
+    text += pad("GPU " + std::to_string(i), nameWidth) + gpu.name;
+    if (gpu.temperature)
+      text += ", " + std::to_string(*gpu.temperature) + " °C";
+    if (gpu.power)
+      text += ", " + formatNumber(*gpu.power, 3) + " W";
+    if (gpu.memoryUsed)
+      text += ", " + formatBytes(*gpu.memoryUsed) + " of " +
+              formatBytes(*gpu.memory);
+    text += "\n";
+  }
   return text + facts.state + "\n";
 }

@@ -79,6 +79,7 @@ static WatchInput readRun(const std::string &run, std::string &error) {
   else
     error = devices + ":" + error;
   input.lastStep = findLastStep(run);
+  input.gpus = readGPUSensors();
   return input;
 }
 

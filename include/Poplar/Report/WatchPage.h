@@ -9,6 +9,7 @@
 #ifndef POPLAR_REPORT_WATCHPAGE_H
 #define POPLAR_REPORT_WATCHPAGE_H
 
+#include "Poplar/Import/GPUSensors.h"
 #include "Poplar/Report/PlanReport.h"
 #include <cstdint>
 #include <optional>
@@ -37,6 +38,8 @@ struct WatchInput {
   std::string name;
   std::vector<MeasuredStep> steps;
   std::vector<DeviceTimes> devices;
+  /// GPUs of the machine that watches.
+  std::vector<GPUSensors> gpus;
   /// The step that the run ends with, if that is known.
   std::optional<int64_t> lastStep;
   /// Seconds since something was written.

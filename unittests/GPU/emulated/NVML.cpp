@@ -118,6 +118,16 @@ Status nvmlDeviceGetEnforcedPowerLimit(Handle, unsigned *milliwatts) {
   *milliwatts = given ? 1000 * unsigned(std::atoi(given)) : 0;
   return given ? 0 : notSupported;
 }
+Status nvmlDeviceGetTemperature(Handle, int sensor, unsigned *celsius) {
+  const char *given = std::getenv("POPLAR_EMULATED_CELSIUS");
+  *celsius = given ? unsigned(std::atoi(given)) : 0;
+  return !given ? notSupported : sensor == 0 ? 0 : invalidArgument;
+}
+Status nvmlDeviceGetPowerUsage(Handle, unsigned *milliwatts) {
+  const char *given = std::getenv("POPLAR_EMULATED_WATTS_NOW");
+  *milliwatts = given ? unsigned(1000 * std::atof(given)) : 0;
+  return given ? 0 : notSupported;
+}
 Status nvmlDeviceGetName(Handle device, char *text, unsigned size) {
   std::snprintf(text, size, "%s", at(device).fields[0].c_str());
   return 0;
