@@ -14,6 +14,7 @@
 #include "job/Job.h"
 #include "job/Waiting.h"
 #include "support/Error.h"
+#include "support/JSON.h"
 
 #include <charconv>
 #include <cmath>
@@ -59,15 +60,43 @@ static double takeWeight(std::string &Path) {
   return Weight;
 }
 
+/// Fails if a model cannot be trained on pairs.
+static void checkPairs(const ModelInfo &Model) {
+  if (!Model.packed || Model.seq_len % 2)
+    fail("--preference puts the two answers of a pair into the halves of a "
+         "sample, for which the model is imported with --packing and an even "
+         "--seq-len: twice the length of a sequence");
+  json::Value Config = json::parse(Model.config, "the model's config.json");
+  const json::Value *Rope = Config.find("rope_parameters");
+  if (!Rope || Rope->kind() != json::Value::Object)
+    Rope = Config.find("rope_scaling");
+  if (!Rope)
+    return;
+  // These choose frequencies by the length of a sequence, and the import has
+  // chosen them by that of a sample.
+  std::string Type = Rope->string("rope_type", Rope->string("type", ""));
+  int64_t Most = Config.integer("max_position_embeddings", 0);
+  if (Type == "longrope" || Type == "su")
+    Most =
+        Rope->integer("original_max_position_embeddings",
+                      Config.integer("original_max_position_embeddings", Most));
+  else if (Type != "dynamic")
+    return;
+  bool IsSame = Type != "dynamic" && Model.seq_len / 2 > Most;
+  if (Model.seq_len > Most && !IsSame)
+    fail("--preference: rotary embeddings of this model (", Type,
+         ") depend on whether a sequence is longer than ", Most,
+         " tokens, and a pair of two shorter ones is a sample of ",
+         Model.seq_len, "; import the model with at most --seq-len ", Most);
+}
+
 static DataFile openFile(const std::string &Path, const Options &O,
                          const ModelInfo &Model, const TextEncoding &Encoding,
                          bool Reports) {
   DataFile File;
   File.HasPairs = !O.Preference.empty();
-  if (File.HasPairs && (!Model.packed || Model.seq_len % 2))
-    fail("--preference puts the two answers of a pair into the halves of a "
-         "sample, for which the model is imported with --packing and an even "
-         "--seq-len: twice the length of a sequence");
+  if (File.HasPairs)
+    checkPairs(Model);
   if (isExamples(Path, O.DataFormat, Encoding)) {
     File.Examples = std::make_unique<ExampleFile>(
         Path, Encoding, Model,

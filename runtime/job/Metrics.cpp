@@ -49,10 +49,13 @@ static constexpr Column Columns[] = {{&Metrics::Loss, "%.9g", false},
 static constexpr size_t NumPairColumns = 2;
 static constexpr char PairHeader[] = ",reward_margin,reward_accuracy";
 
+static size_t countColumns(bool HasPairs) {
+  return std::size(Columns) - (HasPairs ? 0 : NumPairColumns);
+}
+
 static std::string formatRow(const Metrics &M, bool HasPairs) {
   std::string Row = std::to_string(M.Step);
-  size_t Count = std::size(Columns) - (HasPairs ? 0 : NumPairColumns);
-  for (size_t I = 0; I < Count; ++I) {
+  for (size_t I = 0; I < countColumns(HasPairs); ++I) {
     const Column &C = Columns[I];
     Row += ',';
     char Cell[32] = "";
@@ -63,7 +66,7 @@ static std::string formatRow(const Metrics &M, bool HasPairs) {
   return Row + "\n";
 }
 
-static bool parseRow(const std::string &Line, Metrics &M) {
+static bool parseRow(const std::string &Line, bool HasPairs, Metrics &M) {
   std::istringstream Cells(Line);
   std::string Cell;
   auto Read = [&](auto Parse, auto &Value) {
@@ -76,7 +79,8 @@ static bool parseRow(const std::string &Line, Metrics &M) {
   };
   if (!std::getline(Cells, Cell, ',') || !Read(ParseInteger, M.Step))
     return false;
-  for (const Column &C : Columns) {
+  for (size_t I = 0; I < countColumns(HasPairs); ++I) {
+    const Column &C = Columns[I];
     if (!std::getline(Cells, Cell, ','))
       Cell.clear();
     M.*C.Value = NotMeasured;
@@ -101,7 +105,7 @@ MetricsFile::MetricsFile(const std::string &Run, int64_t Resumed, int64_t Last,
     while (std::getline(Lines, Line)) {
       Metrics M;
       // A row without its end was cut in the middle of a number, maybe.
-      if (Lines.eof() || !parseRow(Line, M) || M.Step > Resumed)
+      if (Lines.eof() || !parseRow(Line, HasPairs, M) || M.Step > Resumed)
         break;
       // No step is counted twice, even if the file was edited.
       if (!Rows.empty() && M.Step <= Rows.back().Step)

@@ -70,6 +70,26 @@ TEST_F(MetricsTest, AreReadAsTheyWereWritten) {
   EXPECT_EQ(Again.rows()[1].Tokens, 3e12);
 }
 
+TEST_F(MetricsTest, PairsHaveColumnsOfTheirOwn) {
+  Metrics Row;
+  Row.Step = 1;
+  Row.Loss = 0.5;
+  Row.Margin = -0.25;
+  Row.Accuracy = 0.75;
+  {
+    MetricsFile File(Run, 0, 1, /*HasPairs=*/true);
+    File.add(Row);
+    File.sync();
+  }
+  std::string Named = Header;
+  Named.insert(Named.size() - 1, ",reward_margin,reward_accuracy");
+  EXPECT_EQ(read(), Named + "1,0.5,,0,0,0.0,,,,-0.25,0.75\n");
+  MetricsFile Again(Run, 1, 1, /*HasPairs=*/true);
+  ASSERT_EQ(Again.rows().size(), 1u);
+  EXPECT_EQ(Again.rows()[0].Margin, -0.25);
+  EXPECT_EQ(Again.rows()[0].Accuracy, 0.75);
+}
+
 TEST_F(MetricsTest, OfOlderVersionsLackColumns) {
   write("step,loss,val_loss,lr,grad_norm,tokens_per_s\n1,2,,0.1,3,40.0\n"
         "2,1.5,1,0.1,3,41.0\n");

@@ -12,6 +12,7 @@
 #include "data/ExampleSource.h"
 #include "data/Examples.h"
 #include "data/Mixture.h"
+#include "data/PairSource.h"
 #include "data/Sources.h"
 #include "job/Options.h"
 
@@ -189,6 +190,55 @@ TEST_F(ExamplesTest, ShareSamplesWhole) {
   ExampleSource Other(*File, 0, File->size(), Model, 8, true);
   EXPECT_FALSE(read(Other, 0) == read(Source, 0) &&
                read(Other, 1) == read(Source, 1));
+}
+
+/// Each answer of a pair is in its half of a sample, as a document of its own.
+TEST_F(ExamplesTest, OfPairsAreInHalves) {
+  std::string Lines;
+  for (const char *Answers :
+       {R"(" a", "rejected": " b c")",
+        R"(" a b c d e f g h i j k l", "rejected": " b")"})
+    Lines += std::string(R"({"prompt": "the", "chosen": )") + Answers + "}\n";
+  // A prompt that leaves no place for an answer.
+  Lines += R"({"prompt": "a b c d e f g h i j k l", "chosen": " m", )"
+           R"("rejected": " n"})";
+  writeFile(Dir / "pairs.jsonl", Lines + "\n");
+  ExampleRules Rules;
+  Rules.Pairs = true;
+  ExampleFile Pairs(Dir / "pairs.jsonl", *Encoding, Model, Rules, false);
+  ASSERT_EQ(Pairs.size(), 6);
+  auto Open = [&](LongExamples Long, PairTargets Which) {
+    return PairSource(Pairs, 0, 3, Model, 7, /*Shuffle=*/false, nullptr, Long,
+                      Which);
+  };
+  PairSource Cut = Open(LongExamples::Cut, PairTargets::Answers),
+             All = Open(LongExamples::Cut, PairTargets::AnswersAndPrompt);
+  ASSERT_EQ(Cut.size(), 2);
+  EXPECT_EQ(Cut.describe(),
+            ", 1 pair is longer than 9 tokens and cut, 1 pair is left out: no "
+            "token of an answer among the first 9 tokens");
+  for (int64_t I : {0, 1}) {
+    Sample S = read(Cut, I), WithPrompt = read(All, I);
+    EXPECT_EQ(S.Ids, WithPrompt.Ids);
+    for (int64_t Half : {0, 1}) {
+      std::vector<int32_t> Ids(8, 0), Targets(8, -1);
+      int64_t Number = 2 * I + Half,
+              Places = std::min<int64_t>(Pairs.length(Number) - 1, 8);
+      Pairs.read(Number, 0, Places, Ids.data(), Targets.data());
+      for (int64_t J = 0; J < 8; ++J) {
+        auto Own = static_cast<size_t>(J),
+             Place = static_cast<size_t>(8 * Half + J);
+        EXPECT_EQ(S.Ids[Place], Ids[Own]);
+        EXPECT_EQ(S.Targets[Place], Targets[Own]);
+        EXPECT_EQ(S.Positions[Place], J < Places ? J : 0);
+        bool IsOfPrompt = !Half && J < Places && Targets[Own] == -1;
+        EXPECT_EQ(WithPrompt.Targets[Place],
+                  IsOfPrompt ? markPrompt(Ids[Own + 1]) : Targets[Own]);
+      }
+    }
+  }
+  EXPECT_EQ(Open(LongExamples::Drop, PairTargets::Answers).size(), 1);
+  EXPECT_ANY_THROW(Open(LongExamples::Fail, PairTargets::Answers));
 }
 
 TEST_F(ExamplesTest, AreSplitOrDroppedIfTheyAreLong) {
