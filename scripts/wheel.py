@@ -48,11 +48,19 @@ import sys
 ROOT = os.path.dirname(os.path.abspath(__file__))
 
 
+def name_environment():
+    """Libraries of GPUs may be in this environment, whether it is activated or not."""
+    if sys.prefix != sys.base_prefix:
+        os.environ.setdefault("VIRTUAL_ENV", sys.prefix)
+
+
 def main():
+    name_environment()
     os.execv(os.path.join(ROOT, "bin", "poplar"), ["poplar", *sys.argv[1:]])
 
 
 def start_ranks():
+    name_environment()
     script = os.path.join(ROOT, "share", "poplar", "scripts", "start-ranks.py")
     os.execv(sys.executable, [sys.executable, script, *sys.argv[1:]])
 '''
