@@ -40,8 +40,9 @@ static void addGroups(json::Value groups, PlannedJob &job) {
     for (size_t lane = 0; lane < lanes.size(); ++lane) {
       PlannedDevices &type = job.types[lanes[lane]["device_type"].getString()];
       type.devices += static_cast<int>(lanes[lane]["ranks"].size());
-      type.peakBytes =
-          std::max(type.peakBytes, lanes[lane]["peak_bytes"].getInteger());
+      // Plans for distant devices do not say it.
+      if (json::Value peak = lanes[lane]["peak_bytes"]; peak.isPresent())
+        type.peakBytes = std::max(type.peakBytes, peak.getInteger());
     }
   }
 }
@@ -95,8 +96,10 @@ std::string poplar::formatVerdict(const PlannedJob &job,
       text += llvm::formatv("{0}, {1} a second, ",
                             formatCount(type.samples, "sample"),
                             shorten(double(type.samples) / job.seconds));
-    text += formatBytes(type.peakBytes);
-    if (auto most = memory.find(name); most != memory.end())
+    text += type.peakBytes > 0 ? formatBytes(type.peakBytes)
+                               : std::string("memory checked by poplar build");
+    if (auto most = memory.find(name);
+        most != memory.end() && type.peakBytes > 0)
       text += " of " + formatBytes(most->second);
     text += type.devices > 1 ? " on each\n" : "\n";
   }

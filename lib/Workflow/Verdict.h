@@ -22,7 +22,7 @@ struct PlannedDevices {
   /// Samples of an iteration, all devices together; 0 in a pipeline, where a
   /// device computes a part of each sample.
   int64_t samples = 0;
-  /// The most bytes that a device needs.
+  /// The most bytes that a device needs; 0 if the plan does not say it.
   int64_t peakBytes = 0;
 };
 
