@@ -54,8 +54,8 @@ def check_failed(result, run, whole):
     if result.returncode != 1 or result.stderr.count("error") != 1:
         sys.exit(f"error: exit status {result.returncode}, expected 1 and one error")
     names = {n for n in os.listdir(run) if not n.startswith("events.out.tfevents.")}
-    expected = {"checkpoint-2", "checkpoint-4", "executable", "latest", "metrics.csv"}
-    expected.add("plan.mlir")
+    expected = {"checkpoint-2", "checkpoint-4", "executable", "latest", "plan.mlir"}
+    expected |= {"devices.csv", "metrics.csv"}
     names.discard("loss.svg")  # of the run to step 4
     if names != expected:
         sys.exit(f"error: there are {sorted(names)}")
