@@ -23,3 +23,9 @@ std::string poplar::runtime::comm::getHostIdentity() {
   }
   return Result;
 }
+
+std::string poplar::runtime::comm::getHostName() {
+  char Name[256] = {};
+  gethostname(Name, sizeof(Name) - 1);
+  return Name;
+}

@@ -18,6 +18,9 @@ namespace poplar::runtime::comm {
 /// and of processes. Less than 128 characters.
 std::string getHostIdentity();
 
+/// The name of this host; empty if it has none.
+std::string getHostName();
+
 } // namespace poplar::runtime::comm
 
 #endif // POPLAR_RUNTIME_COMM_HOST_H

@@ -7,14 +7,13 @@
 //===----------------------------------------------------------------------===//
 
 #include "program/Island.h"
+#include "comm/Host.h"
 #include "cuda/Nccl.h"
 #include "cuda/NcclIsland.h"
 #include "cuda/Selection.h"
 #include "job/HostCollectives.h"
 #include "program/State.h"
 #include "support/Error.h"
-
-#include <unistd.h>
 
 using namespace poplar::runtime;
 using namespace poplar::runtime::cuda;
@@ -24,12 +23,11 @@ comm::IslandOffer poplar::runtime::offerIsland(const PoplarProgram &Program,
   comm::IslandOffer Offer;
   Offer.Choice = comm::getLibraryChoice();
   Offer.MemoryType = Program.working_type;
-  char Host[256] = "", Bus[32] = "";
-  gethostname(Host, sizeof(Host) - 1);
+  char Bus[32] = "";
   check(Driver::get().cuDeviceGetPCIBusId(Bus, sizeof(Bus),
                                           chooseGPU(Program, Rank).Device),
         "tell its bus");
-  Offer.Device = std::string(Host) + " " + Bus;
+  Offer.Device = comm::getHostName() + " " + Bus;
   std::string Library, Reason;
   if (Offer.Choice == comm::LibraryChoice::Host) {
     Reason = "POPLAR_COMM is host";

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "job/DeviceRecord.h"
+#include "comm/Host.h"
 #include "program/ModelInfo.h"
 #include "support/Error.h"
 #include "support/Files.h"
@@ -17,7 +18,6 @@
 #include <charconv>
 #include <cstring>
 #include <filesystem>
-#include <unistd.h>
 
 using namespace poplar::runtime;
 
@@ -51,14 +51,12 @@ DeviceRecord::DeviceRecord(Collectives *Group, const PoplarProgram &Program,
                            int64_t Bytes)
     : Group(Group), Ranks(static_cast<size_t>(Group ? Program.world_size : 1)),
       Values(Ranks.size() * NumValues) {
-  char Host[256] = "";
-  gethostname(Host, sizeof(Host) - 1);
   std::vector<Introduction> All(Ranks.size());
   Introduction &Own = All[static_cast<size_t>(Group ? Group->rank() : 0)];
   copyName(Group && Program.ranks ? Program.ranks[Group->rank()].device_type
                                   : ModelInfo(Program).DeviceType,
            Own.Device);
-  copyName(Host, Own.Host);
+  copyName(comm::getHostName(), Own.Host);
   Own.Bytes = Bytes;
   // Each rank adds to zeros.
   if (Group)

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "job/EventFile.h"
+#include "comm/Host.h"
 #include "support/Error.h"
 
 #include <array>
@@ -119,13 +120,14 @@ static std::string maskedSum(const std::string &Data) {
 }
 
 EventFile::EventFile(const std::string &Run, int64_t Resumed) {
-  char Host[256] = "host";
-  gethostname(Host, sizeof(Host) - 1);
+  std::string Host = comm::getHostName();
+  if (Host.empty())
+    Host = "host";
   char Name[320];
   double Now = getWallTime();
   // By their names, files are in the order of time.
   std::snprintf(Name, sizeof(Name), "/events.out.tfevents.%010lld.%s.%lld",
-                static_cast<long long>(Now), Host,
+                static_cast<long long>(Now), Host.c_str(),
                 static_cast<long long>(getpid()));
   // Neither a file that is there nor a link is written. A process that resumes
   // within a second has written one.

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "job/Facts.h"
+#include "comm/Host.h"
 #include "program/Executor.h"
 #include "support/Cores.h"
 #include "support/Error.h"
@@ -18,7 +19,6 @@
 #include <fstream>
 #include <iterator>
 #include <sstream>
-#include <unistd.h>
 
 using namespace poplar::runtime;
 namespace fs = std::filesystem;
@@ -67,9 +67,7 @@ poplar::runtime::findMissingInstructions(const PoplarProgram &Program) {
 
 Facts poplar::runtime::collectFacts(const PoplarProgram &Program, int Rank) {
   Facts F;
-  char Host[256] = "";
-  gethostname(Host, sizeof(Host) - 1);
-  F["host"] = Host;
+  F["host"] = comm::getHostName();
   F["type"] = ModelInfo(Program).DeviceType;
   F["cores"] = std::to_string(getGivenCores().size());
   F["network"] = listNetwork();

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "job/Group.h"
+#include "comm/Host.h"
 #include "job/HostCollectives.h"
 #include "program/Executor.h"
 #include "program/Island.h"
@@ -22,15 +23,8 @@
 #include <numeric>
 #include <set>
 #include <sstream>
-#include <unistd.h>
 
 using namespace poplar::runtime;
-
-static std::string getHostName() {
-  char Name[256] = {};
-  gethostname(Name, sizeof(Name) - 1);
-  return Name;
-}
 
 /// The most messages of a rank under way at a time: one for each buffer of a
 /// pipeline's messages, and all pieces of two exchanges with each of the ranks
@@ -104,7 +98,8 @@ void Group::checkPlan(std::vector<comm::Claim> Claims) {
 void Group::compare(const std::vector<comm::Claim> &Claims) {
   comm::Comparison Found;
   Stream.run([&](comm::Communicator &C) {
-    Found = comm::compareClaims(C, Claims, getHostName() + ", " + DeviceType);
+    Found =
+        comm::compareClaims(C, Claims, comm::getHostName() + ", " + DeviceType);
   });
   if (!Found.Note.empty() && rank() == 0)
     std::fprintf(Notes, "note: different on some ranks: %s\n",
@@ -224,11 +219,11 @@ void Group::useSites() {
 void Group::pinToCores() {
   std::string Hosts;
   Stream.run([&](comm::Communicator &C) {
-    for (const std::string &Host : C.gatherStrings(getHostName(), 0))
+    for (const std::string &Host : C.gatherStrings(comm::getHostName(), 0))
       Hosts += Host + "\n";
   });
   std::istringstream Lines(broadcast(Hosts));
-  std::string Mine = getHostName(), Host;
+  std::string Mine = comm::getHostName(), Host;
   int64_t First = 0, Total = 0;
   for (int R = 0; std::getline(Lines, Host); ++R) {
     if (R == rank())
@@ -545,7 +540,7 @@ void Group::close() {
 }
 
 void Group::writeTrace(const std::string &Path) {
-  std::string Name = getHostName() + ", " + DeviceType;
+  std::string Name = comm::getHostName() + ", " + DeviceType;
   Stream.run(
       [&](comm::Communicator &C) { Stream.getTrace()->write(C, Path, Name); });
 }
