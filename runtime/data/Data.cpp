@@ -34,12 +34,7 @@ CorpusSource::CorpusSource(const Corpus &Tokens, int64_t Begin, int64_t End,
 }
 
 int64_t CorpusSource::getPosition(int64_t Index) const {
-  int64_t Epoch = Index / Count, Slot = Index % Count;
-  if (Shuffle) {
-    uint64_t Key =
-        hashCounters(Seed, static_cast<uint64_t>(Stream::Shuffle), Epoch);
-    Slot = static_cast<int64_t>(Permutation(Count, Key)(Slot));
-  }
+  int64_t Slot = Shuffle ? shuffleIndex(Index, Count, Seed) : Index % Count;
   return Begin + Slot * Model.seq_len;
 }
 

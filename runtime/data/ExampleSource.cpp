@@ -91,19 +91,18 @@ int64_t ExampleSource::readPart(int64_t Number, int32_t *Ids,
 /// Finds, for an endless sequence of samples, which of an epoch it is, in the
 /// order of the file or as it is packed.
 int64_t ExampleSource::find(int64_t Index) {
-  int64_t Epoch = Index / size(), Slot = Index % size();
   if (!Shuffle)
-    return Slot;
-  auto Key = [&](Stream Which) {
-    return hashCounters(Seed, static_cast<uint64_t>(Which), Epoch);
-  };
+    return Index % size();
+  int64_t Epoch = Index / size();
   if (Packed && Epoch != PackedEpoch) {
-    Permutation Order(Kept.size(), Key(Stream::Packing));
+    uint64_t Key =
+        hashCounters(Seed, static_cast<uint64_t>(Stream::Packing), Epoch);
+    Permutation Order(Kept.size(), Key);
     Packed->pack(&Order);
     PackedEpoch = Epoch;
   }
-  Permutation Order(static_cast<uint64_t>(size()), Key(Stream::Shuffle));
-  return static_cast<int64_t>(Order(static_cast<uint64_t>(Slot)));
+  // There are as many samples, however they are packed.
+  return shuffleIndex(Index, size(), Seed);
 }
 
 void ExampleSource::read(int64_t Index, int32_t *Ids, int32_t *Targets) {

@@ -55,13 +55,8 @@ int64_t PairSource::countPlaces(int64_t Example) const {
 }
 
 int64_t PairSource::find(int64_t Index) const {
-  int64_t Epoch = Index / size(), Slot = Index % size();
-  if (!Shuffle)
-    return Kept[static_cast<size_t>(Slot)];
-  Permutation Order(
-      static_cast<uint64_t>(size()),
-      hashCounters(Seed, static_cast<uint64_t>(Stream::Shuffle), Epoch));
-  return Kept[Order(static_cast<uint64_t>(Slot))];
+  int64_t Slot = Shuffle ? shuffleIndex(Index, size(), Seed) : Index % size();
+  return Kept[static_cast<size_t>(Slot)];
 }
 
 void PairSource::read(int64_t Index, int32_t *Ids, int32_t *Targets) {

@@ -142,3 +142,11 @@ uint64_t Permutation::operator()(uint64_t Index) const {
   } while (Index >= Size);
   return Index;
 }
+
+int64_t poplar::runtime::shuffleIndex(int64_t Index, int64_t Size,
+                                      uint64_t Seed) {
+  uint64_t Key =
+      hashCounters(Seed, static_cast<uint64_t>(Stream::Shuffle), Index / Size);
+  return static_cast<int64_t>(Permutation(static_cast<uint64_t>(Size), Key)(
+      static_cast<uint64_t>(Index % Size)));
+}

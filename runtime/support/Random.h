@@ -72,6 +72,10 @@ private:
   unsigned HalfBits;
 };
 
+/// Which of `Size` samples comes as number `Index` when all of them come once
+/// in every pass, each pass in an order of its own.
+int64_t shuffleIndex(int64_t Index, int64_t Size, uint64_t Seed);
+
 } // namespace poplar::runtime
 
 #endif // POPLAR_RUNTIME_RANDOM_H
