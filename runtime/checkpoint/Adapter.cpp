@@ -130,24 +130,6 @@ static int32_t findFormat(const PoplarProgram &Program, int32_t OfModel,
   return 0;
 }
 
-/// What a merged model holds of a tensor: the format of the model, which its
-/// config.json names.
-static TensorSource::Format getFormat(const TensorView &View,
-                                      const std::string &Name) {
-  switch (View.ElementType) {
-  case TensorView::F32:
-    return TensorSource::F32;
-  case TensorView::BF16:
-    return TensorSource::BF16;
-  case TensorView::F16:
-    return TensorSource::F16;
-  case TensorView::Other:
-    break;
-  }
-  fail("'", *View.File, "': tensor '", Name, "' is of type ", View.TypeName,
-       "; F32, BF16 and F16 can be read");
-}
-
 /// Fails if a value of a merged tensor is not finite, or will not be when it is
 /// rounded.
 static void checkFinite(const std::vector<float> &Values,
@@ -238,7 +220,7 @@ struct MergedModel::Parts {
   TensorFiles Files;
   std::vector<TensorSource> Tensors;
   std::set<std::string> Formats;
-  /// Of the last block that was read, and of its tensor if that is rounded.
+  /// The last block that was read, and all of its tensor if that is rounded.
   std::vector<float> Buffer, Matrix;
   size_t NumUpdated = 0;
 
@@ -249,6 +231,7 @@ struct MergedModel::Parts {
 
 void MergedModel::Parts::add(const std::string &Name, const TensorView &View,
                              AdapterUpdate *U, int32_t Format) {
+  // As the model's config.json names it.
   TensorSource::Format StoredAs = getFormat(View, Name);
   Formats.insert(View.TypeName);
   if (Format && View.Shape.size() != 2)
@@ -282,8 +265,7 @@ MergedModel::MergedModel(const PoplarProgram &Program, const std::string &Base,
   The->Files = TensorFiles::open(Base);
   for (const auto &[Name, View] : The->Files.tensors()) {
     AdapterUpdate *U = findUpdate(The->Updates, Name);
-    // Masks and the like are no weights.
-    if (View.ElementType == TensorView::Other && View.TypeName[0] != 'F' && !U)
+    if (!View.isWeight() && !U)
       continue;
     if (U) {
       orient(*U, View, Name, IsInOut);

@@ -289,6 +289,22 @@ void poplar::runtime::readTensors(
     }
 }
 
+TensorSource::Format poplar::runtime::getFormat(const TensorView &View,
+                                                const std::string &Name) {
+  switch (View.ElementType) {
+  case TensorView::F32:
+    return TensorSource::F32;
+  case TensorView::BF16:
+    return TensorSource::BF16;
+  case TensorView::F16:
+    return TensorSource::F16;
+  case TensorView::Other:
+    break;
+  }
+  fail("'", *View.File, "': tensor '", Name, "' is of type ", View.TypeName,
+       "; F32, BF16 and F16 can be read");
+}
+
 void poplar::runtime::putAlignedFirst(std::vector<TensorSource> &Tensors) {
   std::stable_partition(
       Tensors.begin(), Tensors.end(),

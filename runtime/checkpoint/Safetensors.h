@@ -29,6 +29,8 @@ struct TensorView {
   const char *Data = nullptr;
   const std::string *File = nullptr;
 
+  /// False for masks and the like, which are no numbers.
+  bool isWeight() const { return ElementType != Other || TypeName[0] == 'F'; }
   /// Writes elements [Begin, End) as f32; the type must not be Other.
   void copyTo(float *Out, int64_t Begin, int64_t End) const;
   void copyTo(float *Out) const { copyTo(Out, 0, Elements); }
@@ -73,12 +75,16 @@ struct TensorSource {
   Format StoredAs = F32;
 };
 
+/// The format of a tensor called `Name`. An Error if it cannot be read.
+TensorSource::Format getFormat(const TensorView &View, const std::string &Name);
+
 /// Puts what is f32 before what is narrower, so that all of it is aligned in a
 /// file.
 void putAlignedFirst(std::vector<TensorSource> &Tensors);
 
 /// Calls `Visit(Tensor, Data, Count)` for all elements of all tensors, in order
-/// and in blocks that depend on the shapes alone.
+/// and in blocks that depend on the shapes alone and are, but for the last one
+/// of a tensor, a multiple of 32.
 void readTensors(const std::vector<TensorSource> &Tensors,
                  const std::function<void(const TensorSource &, const float *,
                                           int64_t)> &Visit);

@@ -57,13 +57,9 @@ void TrainedModel::add(const std::string &Path) {
     bool IsThere = false;
     for (size_t I = 0; I < NumBefore; ++I)
       IsThere |= Tensors[I].Name == Name;
-    // Masks and the like are no weights.
-    if (IsThere ||
-        (View.ElementType == TensorView::Other && View.TypeName[0] != 'F'))
+    if (IsThere || !View.isWeight())
       continue;
-    if (View.ElementType == TensorView::Other)
-      fail("'", Path, "': tensor '", Name, "' is of type ", View.TypeName,
-           "; F32, BF16 and F16 can be read");
+    getFormat(View, Name); // refuses what cannot be read
     Tensors.push_back({Name, View.Shape, [this, &View](int64_t B, int64_t E) {
                          Buffer.resize(static_cast<size_t>(E - B));
                          View.copyTo(Buffer.data(), B, E);

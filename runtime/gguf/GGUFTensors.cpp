@@ -14,9 +14,6 @@
 
 using namespace poplar::runtime;
 
-/// Values that are read at a time.
-static constexpr int64_t ReadBlock = int64_t(1) << 20;
-
 //===----------------------------------------------------------------------===//
 // Names
 //===----------------------------------------------------------------------===//
@@ -141,28 +138,19 @@ static std::function<int64_t(int64_t)> makeApart(int64_t NumHeads,
   };
 }
 
-static int64_t countValues(const std::vector<int64_t> &Shape) {
-  int64_t Count = 1;
-  for (int64_t Size : Shape)
-    Count *= Size;
-  return Count;
-}
-
-static std::vector<float> readAll(const TensorSource &Source) {
-  int64_t Count = countValues(Source.Shape);
-  std::vector<float> Values;
-  Values.reserve(static_cast<size_t>(Count));
-  for (int64_t B = 0; B < Count; B += ReadBlock) {
-    int64_t E = std::min(B + ReadBlock, Count);
-    const float *Block = Source.Read(B, E);
-    Values.insert(Values.end(), Block, Block + (E - B));
-  }
-  return Values;
+static void readPlain(const TensorSource &Source,
+                      const GGUFTensor::Visitor &Visit) {
+  readTensors({Source}, [&](const TensorSource &, const float *Values,
+                            int64_t Count) { Visit(Values, Count); });
 }
 
 static void readChanged(const TensorSource &Source, const Change &How,
                         const GGUFTensor::Visitor &Visit) {
-  std::vector<float> Values = readAll(Source), Result(Values.size());
+  std::vector<float> Values;
+  readPlain(Source, [&](const float *Block, int64_t Count) {
+    Values.insert(Values.end(), Block, Block + Count);
+  });
+  std::vector<float> Result(Values.size());
   int64_t Rows = Source.Shape[0],
           Columns = static_cast<int64_t>(Values.size()) / Rows;
   if (How.IsTransposed)
@@ -175,15 +163,6 @@ static void readChanged(const TensorSource &Source, const Change &How,
           Values[static_cast<size_t>(At)] + How.Offset;
     }
   Visit(Result.data(), static_cast<int64_t>(Result.size()));
-}
-
-static void readPlain(const TensorSource &Source,
-                      const GGUFTensor::Visitor &Visit) {
-  int64_t Count = countValues(Source.Shape);
-  for (int64_t B = 0; B < Count; B += ReadBlock) {
-    int64_t E = std::min(B + ReadBlock, Count);
-    Visit(Source.Read(B, E), E - B);
-  }
 }
 
 static bool hasEnd(std::string_view Text, std::string_view End) {
