@@ -365,13 +365,14 @@ void poplar::decideRoles(Translator &t, const RecipeEntry &entry) {
   t.accept(entry, "roles are read so");
 }
 
+bool poplar::isOnly(const yaml::Content &node, llvm::StringRef word) {
+  return node.kind == yaml::Content::List
+             ? node.elements.size() == 1 && node.elements[0].text == word
+             : node.text == word;
+}
+
 void poplar::decideTrainedRoles(Translator &t, const RecipeEntry &entry) {
-  const yaml::Content &node = *entry.node;
-  bool isAssistant =
-      node.kind == yaml::Content::List
-          ? node.elements.size() == 1 && node.elements[0].text == "assistant"
-          : node.text == "assistant";
-  if (isAssistant)
+  if (isOnly(*entry.node, "assistant"))
     t.ignore(entry, "only what the assistant says counts");
   else
     t.refuse(entry, "only what the assistant says counts; leave it out");

@@ -17,6 +17,9 @@
 
 namespace poplar {
 
+/// Whether a value is a word, or a list of it alone.
+bool isOnly(const yaml::Content &node, llvm::StringRef word);
+
 /// Fails if a key is missing, or if keys exclude each other.
 void checkRecipe(Translator &t);
 

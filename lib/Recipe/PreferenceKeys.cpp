@@ -54,12 +54,7 @@ void poplar::decideBeta(Translator &t, const RecipeEntry &entry) {
 }
 
 void poplar::decideLossType(Translator &t, const RecipeEntry &entry) {
-  const yaml::Content &node = *entry.node;
-  bool isSigmoid =
-      node.kind == yaml::Content::List
-          ? node.elements.size() == 1 && node.elements[0].text == "sigmoid"
-          : node.text == "sigmoid";
-  if (isSigmoid)
+  if (isOnly(*entry.node, "sigmoid"))
     t.ignore(entry, "dpo has this loss");
   else
     t.refuse(entry, "the loss of dpo is sigmoid; remove it");
