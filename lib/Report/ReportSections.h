@@ -35,6 +35,9 @@ private:
   bool isOpen = false;
 };
 
+/// The median of one or more values.
+double getMedian(std::vector<double> values);
+
 /// What is known of the steps of a run.
 struct RunFacts {
   MeasuredSeconds steps;

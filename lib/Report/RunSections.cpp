@@ -16,7 +16,7 @@ using namespace poplar;
 /// Points of a chart of a run; more are averaged.
 static constexpr size_t mostPoints = 600;
 
-static double getMedian(std::vector<double> values) {
+double poplar::getMedian(std::vector<double> values) {
   auto middle = values.begin() + static_cast<long>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
   return *middle;

@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "WatchFacts.h"
-#include "Charts.h"
+#include "ReportSections.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringRef.h"
 #include <algorithm>
@@ -74,17 +74,13 @@ std::string poplar::formatDuration(double seconds) {
   return text;
 }
 
-/// Of the last steps.
+/// The median of the last steps; 0 without one.
 static double getMedianSpeed(const std::vector<MeasuredStep> &steps) {
   std::vector<double> speeds;
   size_t first = steps.size() - std::min(steps.size(), mostSpeeds);
   for (size_t i = first; i < steps.size(); ++i)
     speeds.push_back(steps[i].tokensPerSecond);
-  if (speeds.empty())
-    return 0;
-  auto middle = speeds.begin() + static_cast<long>(speeds.size() / 2);
-  std::nth_element(speeds.begin(), middle, speeds.end());
-  return *middle;
+  return speeds.empty() ? 0 : getMedian(std::move(speeds));
 }
 
 WatchFacts::WatchFacts(const WatchInput &input)

@@ -12,9 +12,9 @@
 #include "Poplar/Driver/Compilation.h"
 #include "Poplar/Driver/Files.h"
 #include "Poplar/Driver/RemoteCommand.h"
+#include "Poplar/Driver/RunState.h"
 #include "Poplar/Import/Cluster.h"
 #include "Poplar/Support/CacheDirectory.h"
-#include "Poplar/Support/JSON.h"
 #include "Poplar/Support/Names.h"
 #include "Poplar/Support/Text.h"
 #include "Poplar/Workflow/StageRunner.h"
@@ -367,11 +367,8 @@ StageEnd TrainingWorkflow::build() {
 /// Whether the last checkpoint of a run is that of its last step; a run that
 /// was told to stop ends well, too.
 static bool hasAllSteps(const std::string &run) {
-  std::string file = run + "/latest/state.json";
-  std::unique_ptr<json::Document> state = json::Document::open(file, file);
-  std::string steps = state->getRoot()["options"]["steps"].getString("");
-  return std::to_string(state->getRoot()["step"].getInteger()) == steps &&
-         !state->hasError();
+  std::optional<RunState> state = readRunState(run);
+  return state && state->step == state->lastStep;
 }
 
 /// Options that would do nothing for one CPU.

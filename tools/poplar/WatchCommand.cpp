@@ -7,8 +7,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "Commands.h"
+#include "Poplar/Driver/RunState.h"
 #include "Poplar/Report/WatchPage.h"
-#include "Poplar/Support/JSON.h"
 #include "WatchServer.h"
 #include "llvm/Support/Chrono.h"
 #include "llvm/Support/FileSystem.h"
@@ -38,19 +38,6 @@ static std::string readFile(const std::string &path) {
   return file ? (*file)->getBuffer().str() : "";
 }
 
-/// The step that the run ends with, as its last checkpoint says.
-static std::optional<int64_t> findLastStep(const std::string &run) {
-  std::string file = run + "/latest/state.json";
-  if (!fs::exists(file))
-    return std::nullopt;
-  std::unique_ptr<json::Document> state = json::Document::open(file, file);
-  std::string steps = state->getRoot()["options"]["steps"].getString("");
-  int64_t number;
-  if (state->hasError() || llvm::StringRef(steps).getAsInteger(10, number))
-    return std::nullopt;
-  return number;
-}
-
 /// What the run has written so far; `error` if it is none.
 static WatchInput readRun(const std::string &run, std::string &error) {
   WatchInput input;
@@ -78,7 +65,8 @@ static WatchInput readRun(const std::string &run, std::string &error) {
     input.devices = std::move(*rows);
   else
     error = devices + ":" + error;
-  input.lastStep = findLastStep(run);
+  if (std::optional<RunState> state = readRunState(run))
+    input.lastStep = state->lastStep;
   input.gpus = readGPUSensors();
   return input;
 }
