@@ -93,7 +93,8 @@ static std::string drawDevices(const WatchFacts &facts) {
          drawTimelineLegend(/*isMeasured=*/false) +
          "<p class=\"note\">Each block is " + formatCount(each, "step") +
          ": what the device computed, then what it waited for others. The "
-         "lower lane is the time in which something was under way.</p>\n";
+         "lower lane is the time in which it communicated, also while it "
+         "computed.</p>\n";
 }
 
 static std::string formatDevices(const WatchFacts &facts) {

@@ -25,7 +25,7 @@ namespace poplar::runtime {
 ///   rank, device, host
 ///   seconds        what the steps since the last row took
 ///   waiting        of them, in which the rank waited for others
-///   communicating  in which something was under way, waited for or not
+///   communicating  in which it communicated, also while it computed
 ///   memory         bytes that the program holds on its device
 ///
 /// A rank alone neither waits nor communicates.
