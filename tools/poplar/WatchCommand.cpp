@@ -142,8 +142,9 @@ void addWatchCommand(CLI::App &app, int &status) {
       ->type_name("ADDRESS")
       ->capture_default_str();
   command
-      ->add_flag("--terminal", args->isTerminal,
-                 "Draw in this terminal, or once where the output is none")
+      ->add_flag(
+          "--terminal", args->isTerminal,
+          "Draw in this terminal, or print once if the output is no terminal")
       ->excludes(port);
   command->callback([=, &status] {
     status = args->isTerminal ? watchInTerminal(*args) : watchInBrowser(*args);
