@@ -102,7 +102,7 @@ static OwningOpRef<ModuleOp> buildBert(const Config &config) {
       {"bert", "masked", vocabSize, seqLen, hidden, layers, std::move(tokens)});
 }
 
-Family import::getBertFamily() {
+static Family getBert() {
   static const std::vector<Key> keys = {
       function("vocab_size"), function("hidden_size"),
       function("intermediate_size"), function("num_hidden_layers"),
@@ -121,3 +121,5 @@ Family import::getBertFamily() {
       harmless("language"), harmless("name")};
   return {"bert", "BertForMaskedLM", keys, buildBert};
 }
+
+std::vector<Family> import::getBertFamilies() { return {getBert()}; }

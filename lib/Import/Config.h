@@ -30,23 +30,17 @@ struct Family {
 };
 const std::vector<Family> &getFamilies();
 
-Family getLlamaFamily();
-Family getMistralFamily();
-Family getQwen2Family();
-Family getQwen3Family();
-Family getOlmo2Family();
-Family getGraniteFamily();
-Family getSmolLM3Family();
-Family getPhi3Family();
-Family getStableLMFamily();
-Family getGemmaFamily();
-Family getGemma2Family();
-Family getGemma3Family();
-Family getMixtralFamily();
-Family getQwen3MoeFamily();
-Family getGPT2Family();
-Family getGPTNeoXFamily();
-Family getBertFamily();
+/// The families of one file each, in any order.
+std::vector<Family> getBertFamilies();
+std::vector<Family> getGemmaFamilies();
+std::vector<Family> getGLMFamilies();
+std::vector<Family> getGPT2Families();
+std::vector<Family> getGPTNeoXFamilies();
+std::vector<Family> getLlamaFamilies();
+std::vector<Family> getMixtureFamilies();
+std::vector<Family> getOlmoFamilies();
+std::vector<Family> getPhiFamilies();
+std::vector<Family> getQwenFamilies();
 
 /// A config.json with the checks that all architectures share. Getters record
 /// an error in the document instead of failing; `failed()` tells. They also
@@ -141,7 +135,7 @@ private:
 
 /// What rotary embeddings depend on beside their keys.
 struct RopeShape {
-  int64_t headDim, positions, seqLen;
+  int64_t headDim = 0, positions = 0, seqLen = 0;
   /// Where rope_theta is absent.
   double theta = 10000;
   /// In families where only a part of a head's columns is rotated: the part
@@ -157,7 +151,11 @@ struct RopeShape {
   /// rope_scaling is for them.
   const char *layerType = nullptr;
   bool hasScaling = true;
-  const char *thetaKey = "rope_theta", *partKey = "partial_rotary_factor";
+  /// Null where there is none beside the object.
+  const char *thetaKey = "rope_theta";
+  const char *partKey = "partial_rotary_factor";
+  /// Pairs of columns lie beside each other.
+  bool isInterleaved = false;
 };
 
 /// Rotary embeddings by the configuration's rope_theta and scaling.

@@ -57,9 +57,8 @@ bool DecoderBuilder::readShape() {
   inner = config.getSize("intermediate_size");
   layers = config.getLayers("num_hidden_layers");
   positions = config.getSize("max_position_embeddings", family.maxPositions);
-  eps = config.getEpsilon(family.layerNorm ? "layer_norm_eps" : "rms_norm_eps",
-                          family.eps);
-  stdDev = config.getPositive("initializer_range", 0.02);
+  eps = config.getEpsilon(family.epsKey, family.eps);
+  stdDev = config.getPositive("initializer_range", family.stdDev);
   activation = config.getActivation(family.activationKey, family.activation,
                                     family.geluIsTanh);
   tied = config.getBool("tie_word_embeddings", family.tied);
@@ -68,7 +67,8 @@ bool DecoderBuilder::readShape() {
 }
 
 bool DecoderBuilder::readAttention() {
-  attention.dropout = config.getDropout("attention_dropout", 0);
+  attention.dropout =
+      config.getDropout("attention_dropout", family.attentionDropout);
   attention.heads = config.getSize("num_attention_heads");
   attention.kvHeads = config.getSize(
       "num_key_value_heads", family.kvHeads ? family.kvHeads : attention.heads,
@@ -92,9 +92,12 @@ bool DecoderBuilder::readAttention() {
                    static_cast<double>(attention.heads) * attention.headDim);
   if (config.failed())
     return false;
-  RopeShape shape{attention.headDim, positions, seqLen};
-  ropes = family.getRopes ? family.getRopes(shape)
-                          : std::vector<Rope>{getRope(config, shape)};
+  for (RopeShape shape : family.ropes) {
+    shape.headDim = attention.headDim;
+    shape.positions = positions;
+    shape.seqLen = seqLen;
+    ropes.push_back(getRope(config, shape));
+  }
   paddingIdx = config.getPaddingIdx(vocabSize, family.paddingIdx);
   return !config.failed();
 }
@@ -108,7 +111,8 @@ Value DecoderBuilder::norm(Unit &unit, StringRef name, Value x) {
 Value DecoderBuilder::embed(Unit &unit) {
   Value x = unit.embedding("model.embed_tokens", unit.getInput(0), vocabSize,
                            hidden, stdDev, paddingIdx);
-  return unit.scale("model.embed_tokens", x, family.embeddingScale);
+  x = unit.scale("model.embed_tokens", x, family.embeddingScale);
+  return unit.dropout("model.embed_tokens", x, family.embeddingDropout);
 }
 
 /// What attention reads, before it: q, k and v with their norms and rotations,
@@ -130,7 +134,7 @@ Value DecoderBuilder::projectQKV(Unit &unit, Value x, const LayerKind &kind) {
     return unit.rope("self_attn.rotary_emb", value, attention.headDim,
                      ropes[kind.rope], heads);
   };
-  if (family.isFused) {
+  if (family.hasFusedQKV) {
     Value packed = unit.linear("self_attn.qkv_proj", x,
                                queryWidth + 2 * keyWidth, stdDev, false);
     return attendTo(unit, shape,
@@ -153,23 +157,29 @@ Value DecoderBuilder::projectQKV(Unit &unit, Value x, const LayerKind &kind) {
 }
 
 Value DecoderBuilder::attend(Unit &unit, Value x, const LayerKind &kind) {
-  return unit.linear("self_attn.o_proj", projectQKV(unit, x, kind), hidden,
-                     stdDev, family.outputBias);
+  return unit.linear(family.names.attentionOutput, projectQKV(unit, x, kind),
+                     hidden, stdDev, family.outputBias);
 }
 
 Value DecoderBuilder::feedForward(Unit &unit, Value x) {
+  const DecoderNames &names = family.names;
+  auto narrow = [&](Value wide) {
+    return unit.linear(names.down, wide, hidden, stdDev, family.mlpBias);
+  };
+  if (!family.isGated)
+    return narrow(unit.activation(
+        activation, unit.linear(names.up, x, inner, stdDev, family.mlpBias)));
   Value gate, up;
-  if (family.isFused) {
+  if (family.hasFusedGate) {
     Value both =
         unit.linear("mlp.gate_up_proj", x, 2 * inner, stdDev, family.mlpBias);
     gate = unit.slice("mlp.gate", both, 0, inner);
     up = unit.slice("mlp.up", both, inner, inner);
   } else {
     gate = unit.linear("mlp.gate_proj", x, inner, stdDev, family.mlpBias);
-    up = unit.linear("mlp.up_proj", x, inner, stdDev, family.mlpBias);
+    up = unit.linear(names.up, x, inner, stdDev, family.mlpBias);
   }
-  Value product = unit.multiply(unit.activation(activation, gate), up);
-  return unit.linear("mlp.down_proj", product, hidden, stdDev, family.mlpBias);
+  return narrow(unit.multiply(unit.activation(activation, gate), up));
 }
 
 /// The experts' feed-forward layers, their products weighed by the scores
@@ -198,32 +208,27 @@ Value DecoderBuilder::addDelta(Unit &unit, Value x, Value delta, StringRef name,
 }
 
 Value DecoderBuilder::buildBlock(Unit &unit, const LayerKind &kind) {
+  const DecoderNames &names = family.names;
   Value x = unit.getInput(0);
-  // Where both kinds of norms are, those before the feed-forward layers have
-  // the name that elsewhere those after attention would have.
-  bool both = family.preNorm && family.postNorm;
-  Value normed = family.preNorm ? norm(unit, "input_layernorm", x) : x;
+  Value normed = family.preNorm ? norm(unit, names.attentionNorm, x) : x;
   Value delta = attend(unit, normed, kind);
   if (family.postNorm)
-    delta = norm(unit, "post_attention_layernorm", delta);
+    delta = norm(unit, names.attentionPostNorm, delta);
   x = addDelta(unit, x, delta, "self_attn.dropout",
                family.attentionOutputDropout);
   if (!family.isParallel)
-    normed = !family.preNorm ? x
-                             : norm(unit,
-                                    both ? "pre_feedforward_layernorm"
-                                         : "post_attention_layernorm",
-                                    x);
+    normed = family.preNorm ? norm(unit, names.mlpNorm, x) : x;
   delta = kind.isSparse ? mixExperts(unit, normed) : feedForward(unit, normed);
   if (family.postNorm)
-    delta = norm(unit, "post_feedforward_layernorm", delta);
+    delta = norm(unit, names.mlpPostNorm, delta);
   return addDelta(unit, x, delta, "mlp.dropout", family.mlpOutputDropout);
 }
 
 Value DecoderBuilder::buildHead(Unit &unit) {
-  Value x = norm(unit, "model.norm", unit.getInput(0));
-  Value logits = unit.linear(tied ? "model.embed_tokens" : "lm_head", x,
-                             vocabSize, stdDev, false);
+  Value x = norm(unit, family.names.lastNorm, unit.getInput(0));
+  Value logits =
+      unit.linear(tied ? "model.embed_tokens" : "lm_head", x, vocabSize, stdDev,
+                  family.headBias, nn::WeightLayout::OutIn, "lm_head.bias");
   logits = unit.scale("lm_head", logits, family.logitsScale);
   return unit.softcap("lm_head", logits, family.logitsCap);
 }
@@ -233,8 +238,9 @@ OwningOpRef<ModuleOp> DecoderBuilder::build() {
     return {};
   ModelBuilder model(config.context, config.file, seqLen, config.isPacked());
   Type activations = model.getActivationType(hidden);
-  Unit &embedding = model.define("embed", model.getIdsType(), false,
-                                 [&](Unit &unit) { return embed(unit); });
+  Unit &embedding =
+      model.define("embed", model.getIdsType(), family.embeddingDropout > 0,
+                   [&](Unit &unit) { return embed(unit); });
   bool draws = attention.dropout > 0 || family.attentionOutputDropout > 0 ||
                family.mlpOutputDropout > 0;
   // One unit for each kind of layers.
@@ -277,7 +283,8 @@ OwningOpRef<ModuleOp> import::buildDecoder(const Config &config,
   return DecoderBuilder(config, family).build();
 }
 
-std::vector<Key> import::makeDecoderKeys(std::vector<Key> table) {
+std::vector<Key> import::makeDecoderKeys(std::vector<Key> table,
+                                         ArrayRef<Key> rope) {
   auto add = [&](Key key) {
     // What a family says of a key comes before what all of them say.
     if (!findKey(table, key.name))
@@ -287,7 +294,9 @@ std::vector<Key> import::makeDecoderKeys(std::vector<Key> table) {
        {"vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers",
         "num_attention_heads", "hidden_act", "tie_word_embeddings"})
     add(function(name));
-  if (!findKey(table, "layer_norm_eps"))
+  if (llvm::none_of(table, [](const Key &key) {
+        return StringRef(key.name).contains("norm_eps");
+      }))
     add(function("rms_norm_eps"));
   add(function("num_key_value_heads").orNull());
   add(function("head_dim").orNull());
@@ -299,7 +308,7 @@ std::vector<Key> import::makeDecoderKeys(std::vector<Key> table) {
   add(fixed("is_causal", {"true"}));
   add(harmless("is_decoder"));
   add(fixed("use_mrope", {"false"}));
-  for (const Key &key : getRopeKeys())
+  for (const Key &key : rope)
     add(key);
   return table;
 }
@@ -331,4 +340,17 @@ std::vector<bool> import::getWindowedLayers(const Config &config,
   }
   config.record("layer_types", {std::move(names), std::move(fallbackNames)});
   return windowed;
+}
+
+void Decoder::setLayerTypes(const Config &config, const LayerKind &full,
+                            const LayerKind &sliding, int64_t pattern) {
+  int64_t layers = config.getLayers("num_hidden_layers");
+  if (config.failed())
+    return;
+  std::vector<bool> fallback;
+  for (int64_t layer = 0; layer < layers; ++layer)
+    fallback.push_back((layer + 1) % pattern != 0);
+  std::vector<bool> windowed =
+      getWindowedLayers(config, layers, sliding.window > 0, fallback);
+  getKind = [=](int64_t layer) { return windowed[layer] ? sliding : full; };
 }

@@ -42,13 +42,30 @@ struct Mixture {
               down = "down_proj";
 };
 
+/// Names of modules: those of a layer after its prefix, those of the model
+/// whole.
+struct DecoderNames {
+  std::string attentionOutput = "self_attn.o_proj", up = "mlp.up_proj",
+              down = "mlp.down_proj";
+  /// Norms of what attention and feed-forward layers read, and of what they
+  /// add to the residual stream.
+  std::string attentionNorm = "input_layernorm",
+              mlpNorm = "post_attention_layernorm",
+              attentionPostNorm = "post_attention_layernorm",
+              mlpPostNorm = "post_feedforward_layernorm";
+  std::string lastNorm = "model.norm";
+};
+
 /// What the families do differently. The defaults are Llama's.
 struct Decoder {
   llvm::StringRef architecture;
+  DecoderNames names;
   int64_t maxPositions = 2048;
 
   /// Where the keys of these names are absent.
   double eps = 1e-6;
+  std::string epsKey = "rms_norm_eps";
+  double stdDev = 0.02;
   bool tied = false;
   std::string activationKey = "hidden_act", activation = "silu";
   /// Whether "gelu" means the form by tanh.
@@ -60,10 +77,12 @@ struct Decoder {
   std::optional<int64_t> paddingIdx;
 
   /// Biases of q, k and v; of the attention's output; of the feed-forward
-  /// layers.
-  bool qkvBias = false, outputBias = false, mlpBias = false;
-  /// Weights of q, k and v, and those of gate and up, are one each.
-  bool isFused = false;
+  /// layers; of the logits.
+  bool qkvBias = false, outputBias = false, mlpBias = false, headBias = false;
+  /// The weights of q, k and v are one; those of gate and up are.
+  bool hasFusedQKV = false, hasFusedGate = false;
+  /// What the feed-forward layers widen is multiplied by a gate.
+  bool isGated = true;
 
   /// Norms with a bias, which subtract the mean.
   bool layerNorm = false;
@@ -84,27 +103,40 @@ struct Decoder {
   /// Soft caps; 0 for none.
   double attentionCap = 0, logitsCap = 0;
 
-  /// Dropout of what attention and feed-forward layers add to the residual
-  /// stream.
-  double attentionOutputDropout = 0, mlpOutputDropout = 0;
+  /// Dropout of the embeddings, and of what attention and feed-forward layers
+  /// add to the residual stream.
+  double embeddingDropout = 0, attentionOutputDropout = 0, mlpOutputDropout = 0;
+  /// Of the probabilities of attention, where its key is absent.
+  double attentionDropout = 0;
 
   Mixture mixture;
 
   /// Activations outgrow f16.
   bool refusesF16 = false;
 
-  /// Rotary embeddings; the one of Llama where it is not given.
-  std::function<std::vector<Rope>(const RopeShape &)> getRopes;
+  /// Rotary embeddings; the sizes are the decoder's.
+  std::vector<RopeShape> ropes = std::vector<RopeShape>(1);
   std::function<LayerKind(int64_t layer)> getKind = [](int64_t) {
     return LayerKind();
   };
+
+  /// All layers have this window; 0 for none.
+  void setWindow(int64_t window) {
+    getKind = [window](int64_t) { return LayerKind{window}; };
+  }
+  /// Layers are of these kinds by `layer_types`. Where that is absent, they are
+  /// sliding but for every `pattern`-th one.
+  void setLayerTypes(const Config &config, const LayerKind &full,
+                     const LayerKind &sliding, int64_t pattern);
 };
 
 mlir::OwningOpRef<mlir::ModuleOp> buildDecoder(const Config &config,
                                                const Decoder &family);
 
-/// The keys that buildDecoder reads, after those of a family.
-std::vector<Key> makeDecoderKeys(std::vector<Key> table);
+/// The keys that buildDecoder reads, after those of a family. `rope` are those
+/// of its rotary embeddings.
+std::vector<Key> makeDecoderKeys(std::vector<Key> table,
+                                 llvm::ArrayRef<Key> rope = getRopeKeys());
 
 /// Whether each layer is called 'sliding_attention' by `layer_types`, or where
 /// that is absent by `fallback`. Without a window, such a layer is an error.

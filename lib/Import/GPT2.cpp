@@ -93,7 +93,7 @@ static OwningOpRef<ModuleOp> buildGPT2(const Config &config) {
                        {"gpt2", "causal", vocabSize, seqLen, hidden, layers});
 }
 
-Family import::getGPT2Family() {
+static Family getGPT2() {
   static const std::vector<Key> keys = {
       function("vocab_size"), function("n_embd").orCalled("hidden_size"),
       function("n_layer").orCalled("num_hidden_layers"),
@@ -117,3 +117,5 @@ Family import::getGPT2Family() {
       harmless("summary_first_dropout")};
   return {"gpt2", "GPT2LMHeadModel", keys, buildGPT2};
 }
+
+std::vector<Family> import::getGPT2Families() { return {getGPT2()}; }

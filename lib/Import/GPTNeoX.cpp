@@ -111,7 +111,7 @@ static OwningOpRef<ModuleOp> buildGPTNeoX(const Config &config) {
       {"gpt_neox", "causal", vocabSize, seqLen, hidden, layers});
 }
 
-Family import::getGPTNeoXFamily() {
+static Family getGPTNeoX() {
   static const std::vector<Key> keys = [] {
     std::vector<Key> table = {
         function("vocab_size"), function("hidden_size"),
@@ -135,3 +135,5 @@ Family import::getGPTNeoXFamily() {
   }();
   return {"gpt_neox", "GPTNeoXForCausalLM", keys, buildGPTNeoX};
 }
+
+std::vector<Family> import::getGPTNeoXFamilies() { return {getGPTNeoX()}; }

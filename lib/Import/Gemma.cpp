@@ -50,7 +50,7 @@ static OwningOpRef<ModuleOp> buildGemma(const Config &config) {
   return buildDecoder(config, family);
 }
 
-Family import::getGemmaFamily() {
+static Family getGemma() {
   static const std::vector<Key> keys =
       makeGemmaKeys({// Of earlier versions; hidden_act decides.
                      harmless("hidden_activation")});
@@ -71,19 +71,10 @@ static Decoder makeWindowedGemma(const Config &config, StringRef architecture,
   family.postNorm = true;
   family.attentionScale =
       1 / std::sqrt(config.getPositive("query_pre_attn_scalar", 256));
+  family.names.mlpNorm = "pre_feedforward_layernorm";
   int64_t window = config.getSize("sliding_window", 4096);
-  int64_t layers = config.getLayers("num_hidden_layers");
-  if (config.failed())
-    return family;
-  std::vector<bool> fallback;
-  for (int64_t layer = 0; layer < layers; ++layer)
-    fallback.push_back((layer + 1) % pattern != 0);
-  std::vector<bool> windowed =
-      getWindowedLayers(config, layers, /*hasWindow=*/true, fallback);
-  family.getKind = [=](int64_t layer) {
-    return LayerKind{windowed[layer] ? window : 0,
-                     hasTwoRopes && windowed[layer] ? 1 : 0};
-  };
+  family.setLayerTypes(config, /*full=*/{0, 0},
+                       /*sliding=*/{window, hasTwoRopes ? 1 : 0}, pattern);
   return family;
 }
 
@@ -108,7 +99,7 @@ static OwningOpRef<ModuleOp> buildGemma2(const Config &config) {
   return buildDecoder(config, family);
 }
 
-Family import::getGemma2Family() {
+static Family getGemma2() {
   static const std::vector<Key> keys =
       makeWindowedGemmaKeys({function("attn_logit_softcapping").orNull(),
                              // Gemma 2 9B has it; sliding_window decides.
@@ -125,21 +116,20 @@ static OwningOpRef<ModuleOp> buildGemma3(const Config &config) {
   family.maxPositions = 131072;
   family.qkNorm = Decoder::QKNorm::PerHead;
   family.logitsCap = config.getPositiveOrNull("final_logit_softcapping", 0);
-  family.getRopes = [&](const RopeShape &shape) {
-    RopeShape full = shape, sliding = shape;
-    full.layerType = "full_attention";
-    full.theta = 1000000;
-    sliding.layerType = "sliding_attention";
-    sliding.hasScaling = false;
-    sliding.thetaKey = "rope_local_base_freq";
-    return std::vector<Rope>{getRope(config, full), getRope(config, sliding)};
-  };
+  RopeShape full, sliding;
+  full.layerType = "full_attention";
+  full.theta = 1000000;
+  sliding.layerType = "sliding_attention";
+  sliding.hasScaling = false;
+  sliding.thetaKey = "rope_local_base_freq";
+  family.ropes = {full, sliding};
   return buildDecoder(config, family);
 }
 
-Family import::getGemma3Family() {
+static Family getGemma3() {
   static const std::vector<Key> keys = [] {
     std::vector<Key> table(getLayeredRopeKeys());
+    table.push_back(function("rope_local_base_freq"));
     table.push_back(function("sliding_window_pattern"));
     table.push_back(harmless("_sliding_window_pattern"));
     // Not all ways in which transformers computes attention do it.
@@ -147,4 +137,8 @@ Family import::getGemma3Family() {
     return makeWindowedGemmaKeys(std::move(table));
   }();
   return {"gemma3_text", "Gemma3ForCausalLM", keys, buildGemma3};
+}
+
+std::vector<Family> import::getGemmaFamilies() {
+  return {getGemma(), getGemma2(), getGemma3()};
 }

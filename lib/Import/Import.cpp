@@ -17,13 +17,18 @@ using namespace poplar;
 using namespace poplar::import;
 
 const std::vector<Family> &import::getFamilies() {
-  static const std::vector<Family> families = {
-      getBertFamily(),    getGemmaFamily(),   getGemma2Family(),
-      getGemma3Family(),  getGPT2Family(),    getGPTNeoXFamily(),
-      getGraniteFamily(), getLlamaFamily(),   getMistralFamily(),
-      getMixtralFamily(), getOlmo2Family(),   getPhi3Family(),
-      getQwen2Family(),   getQwen3Family(),   getQwen3MoeFamily(),
-      getSmolLM3Family(), getStableLMFamily()};
+  static const std::vector<Family> families = [] {
+    std::vector<Family> all;
+    for (auto *getFamilies :
+         {getBertFamilies, getGemmaFamilies, getGLMFamilies, getGPT2Families,
+          getGPTNeoXFamilies, getLlamaFamilies, getMixtureFamilies,
+          getOlmoFamilies, getPhiFamilies, getQwenFamilies})
+      llvm::append_range(all, getFamilies());
+    llvm::sort(all, [](const Family &a, const Family &b) {
+      return a.modelType < b.modelType;
+    });
+    return all;
+  }();
   return families;
 }
 

@@ -1,4 +1,4 @@
-//===- Llama.cpp - Llama, Mistral, Qwen2, Qwen3, OLMo2, Granite, SmolLM3 --===//
+//===- Llama.cpp - Llama, Mistral, Granite, SmolLM3, Seed-OSS, Arcee ------===//
 //
 // Part of the Poplar project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -25,7 +25,7 @@ static OwningOpRef<ModuleOp> buildLlama(const Config &config) {
   return buildDecoder(config, family);
 }
 
-Family import::getLlamaFamily() {
+static Family getLlama() {
   static const std::vector<Key> keys = makeDecoderKeys(
       {function("attention_bias"), function("mlp_bias"),
        fixed("sliding_window", {"null", "false"}),
@@ -43,112 +43,15 @@ static OwningOpRef<ModuleOp> buildMistral(const Config &config) {
   family.architecture = "mistral";
   family.maxPositions = 4096 * 32;
   family.kvHeads = 8;
-  int64_t window = config.getWindow("sliding_window", 4096);
-  family.getKind = [=](int64_t) { return LayerKind{window}; };
+  family.setWindow(config.getWindow("sliding_window", 4096));
   return buildDecoder(config, family);
 }
 
-Family import::getMistralFamily() {
+static Family getMistral() {
   static const std::vector<Key> keys = makeDecoderKeys(
       {function("sliding_window").orNull(), fixed("attention_bias", {"false"}),
        fixed("mlp_bias", {"false"})});
   return {"mistral", "MistralForCausalLM", keys, buildMistral};
-}
-
-//===----------------------------------------------------------------------===//
-// Qwen2 and Qwen3
-//===----------------------------------------------------------------------===//
-
-/// Sets the windows: of the layers that `layer_types` names, otherwise of those
-/// from max_window_layers on.
-static void setQwenWindows(const Config &config, Decoder &family) {
-  bool used = config.getBool("use_sliding_window", false);
-  int64_t window = 0;
-  if (used && !config["sliding_window"].isNull())
-    window = config.getSize("sliding_window", 4096);
-  else if (used)
-    config["sliding_window"].error("expected a number, as use_sliding_window "
-                                   "is true, found null");
-  int64_t layers = config.getLayers("num_hidden_layers");
-  int64_t first = 28;
-  if (config["max_window_layers"].isPresent())
-    first = config["max_window_layers"].getInteger(0);
-  if (config.failed())
-    return;
-  std::vector<bool> late;
-  for (int64_t layer = 0; layer < layers; ++layer)
-    late.push_back(used && layer >= first);
-  std::vector<bool> windowed = getWindowedLayers(config, layers, used, late);
-  if (used)
-    config.record("max_window_layers", {first, 28});
-  if (config.failed())
-    return;
-  family.getKind = [=](int64_t layer) {
-    return LayerKind{windowed[layer] ? window : 0};
-  };
-}
-
-static std::vector<Key> makeQwenKeys(std::vector<Key> table) {
-  table.push_back(function("use_sliding_window"));
-  table.push_back(function("sliding_window").orNull());
-  table.push_back(function("max_window_layers"));
-  table.push_back(function("layer_types").orNull());
-  return makeDecoderKeys(std::move(table));
-}
-
-static OwningOpRef<ModuleOp> buildQwen2(const Config &config) {
-  Decoder family;
-  family.architecture = "qwen2";
-  family.maxPositions = 32768;
-  family.kvHeads = 32;
-  family.qkvBias = true;
-  setQwenWindows(config, family);
-  return buildDecoder(config, family);
-}
-
-Family import::getQwen2Family() {
-  static const std::vector<Key> keys = makeQwenKeys({});
-  return {"qwen2", "Qwen2ForCausalLM", keys, buildQwen2};
-}
-
-static OwningOpRef<ModuleOp> buildQwen3(const Config &config) {
-  Decoder family;
-  family.architecture = "qwen3";
-  family.maxPositions = 32768;
-  family.kvHeads = 32;
-  family.headDim = 128;
-  family.qkNorm = Decoder::QKNorm::PerHead;
-  family.qkvBias = family.outputBias = config.getBool("attention_bias", false);
-  setQwenWindows(config, family);
-  return buildDecoder(config, family);
-}
-
-Family import::getQwen3Family() {
-  static const std::vector<Key> keys =
-      makeQwenKeys({function("attention_bias"), function("head_dim")});
-  return {"qwen3", "Qwen3ForCausalLM", keys, buildQwen3};
-}
-
-//===----------------------------------------------------------------------===//
-// OLMo2
-//===----------------------------------------------------------------------===//
-
-static OwningOpRef<ModuleOp> buildOlmo2(const Config &config) {
-  Decoder family;
-  family.architecture = "olmo2";
-  family.eps = 1e-5;
-  family.paddingIdx = 1;
-  family.preNorm = false;
-  family.postNorm = true;
-  family.qkNorm = Decoder::QKNorm::Whole;
-  family.qkvBias = family.outputBias = config.getBool("attention_bias", false);
-  return buildDecoder(config, family);
-}
-
-Family import::getOlmo2Family() {
-  static const std::vector<Key> keys =
-      makeDecoderKeys({function("attention_bias")});
-  return {"olmo2", "Olmo2ForCausalLM", keys, buildOlmo2};
 }
 
 //===----------------------------------------------------------------------===//
@@ -167,7 +70,7 @@ static OwningOpRef<ModuleOp> buildGranite(const Config &config) {
   return buildDecoder(config, family);
 }
 
-Family import::getGraniteFamily() {
+static Family getGranite() {
   static const std::vector<Key> keys = makeDecoderKeys(
       {function("attention_bias"), function("mlp_bias"),
        function("embedding_multiplier"), function("residual_multiplier"),
@@ -215,10 +118,7 @@ static OwningOpRef<ModuleOp> buildSmolLM3(const Config &config) {
   family.paddingIdx = 128004;
   family.qkvBias = family.outputBias = config.getBool("attention_bias", false);
   family.mlpBias = config.getBool("mlp_bias", false);
-  family.getRopes = [&](RopeShape shape) {
-    shape.theta = 2000000.0;
-    return std::vector<Rope>{getRope(config, shape)};
-  };
+  family.ropes[0].theta = 2000000.0;
   int64_t layers = config.getLayers("num_hidden_layers");
   if (config.failed())
     return {};
@@ -233,7 +133,7 @@ static OwningOpRef<ModuleOp> buildSmolLM3(const Config &config) {
   return buildDecoder(config, family);
 }
 
-Family import::getSmolLM3Family() {
+static Family getSmolLM3() {
   static const std::vector<Key> keys = makeDecoderKeys(
       {function("attention_bias"), function("mlp_bias"),
        function("no_rope_layers").orNull(), function("no_rope_layer_interval"),
@@ -241,4 +141,58 @@ Family import::getSmolLM3Family() {
        // Without use_sliding_window, it says nothing.
        harmless("sliding_window"), harmless("max_window_layers")});
   return {"smollm3", "SmolLM3ForCausalLM", keys, buildSmolLM3};
+}
+
+//===----------------------------------------------------------------------===//
+// Seed-OSS
+//===----------------------------------------------------------------------===//
+
+static OwningOpRef<ModuleOp> buildSeedOss(const Config &config) {
+  Decoder family;
+  family.architecture = "seed_oss";
+  family.maxPositions = 524288;
+  family.kvHeads = 8;
+  family.headDim = 128;
+  family.attentionDropout = 0.1;
+  family.paddingIdx = 1;
+  family.qkvBias = config.getBool("attention_bias", true);
+  family.outputBias = config.getBool("attention_out_bias", false);
+  family.mlpBias = config.getBool("mlp_bias", false);
+  family.attentionOutputDropout = family.mlpOutputDropout =
+      config.getDropout("residual_dropout", 0.1);
+  return buildDecoder(config, family);
+}
+
+static Family getSeedOss() {
+  static const std::vector<Key> keys = makeDecoderKeys(
+      {function("attention_bias"), function("attention_out_bias"),
+       function("mlp_bias"), training("residual_dropout")});
+  return {"seed_oss", "SeedOssForCausalLM", keys, buildSeedOss};
+}
+
+//===----------------------------------------------------------------------===//
+// Arcee
+//===----------------------------------------------------------------------===//
+
+static OwningOpRef<ModuleOp> buildArcee(const Config &config) {
+  Decoder family;
+  family.architecture = "arcee";
+  family.maxPositions = 4096;
+  family.eps = 1e-5;
+  family.activation = "relu2";
+  family.isGated = false;
+  family.qkvBias = family.outputBias = config.getBool("attention_bias", false);
+  family.mlpBias = config.getBool("mlp_bias", false);
+  return buildDecoder(config, family);
+}
+
+static Family getArcee() {
+  static const std::vector<Key> keys =
+      makeDecoderKeys({function("attention_bias"), function("mlp_bias")});
+  return {"arcee", "ArceeForCausalLM", keys, buildArcee};
+}
+
+std::vector<Family> import::getLlamaFamilies() {
+  return {getLlama(),   getMistral(), getGranite(),
+          getSmolLM3(), getSeedOss(), getArcee()};
 }

@@ -47,10 +47,7 @@ static OwningOpRef<ModuleOp> buildMixtral(const Config &config) {
   family.maxPositions = 4096 * 32;
   family.kvHeads = 8;
   family.eps = 1e-5;
-  family.getRopes = [&](RopeShape shape) {
-    shape.theta = 1000000.0;
-    return std::vector<Rope>{getRope(config, shape)};
-  };
+  family.ropes[0].theta = 1000000.0;
   family.mixture.inner = config.getSize("intermediate_size");
   readExperts(config, "num_local_experts", 8, 2, family.mixture);
   family.mixture.name = "block_sparse_moe";
@@ -64,7 +61,7 @@ static OwningOpRef<ModuleOp> buildMixtral(const Config &config) {
   return buildDecoder(config, family);
 }
 
-Family import::getMixtralFamily() {
+static Family getMixtral() {
   static const std::vector<Key> keys = makeMixtureKeys(
       {function("num_local_experts").orCalled("num_experts"),
        function("sliding_window").orNull(),
@@ -126,7 +123,7 @@ static OwningOpRef<ModuleOp> buildQwen3Moe(const Config &config) {
   return buildDecoder(config, family);
 }
 
-Family import::getQwen3MoeFamily() {
+static Family getQwen3Moe() {
   static const std::vector<Key> keys = makeMixtureKeys(
       {function("attention_bias"),
        function("num_experts").orCalled("num_local_experts"),
@@ -136,4 +133,8 @@ Family import::getQwen3MoeFamily() {
        // Read by earlier versions for windows, which now have all layers.
        harmless("max_window_layers")});
   return {"qwen3_moe", "Qwen3MoeForCausalLM", keys, buildQwen3Moe};
+}
+
+std::vector<Family> import::getMixtureFamilies() {
+  return {getMixtral(), getQwen3Moe()};
 }

@@ -108,10 +108,10 @@ Value Unit::rmsNorm(StringRef name, Value x, double eps, int64_t heads,
 Value Unit::rope(StringRef name, Value x, int64_t headDim, const Rope &rope,
                  int64_t heads) {
   int64_t length = positions ? getTensor(x).getDimSize(1) : 0;
-  return nn::RopeOp::create(builder, at(name), x.getType(), x, positions,
-                            headDim, rope.frequencies,
-                            llvm::APFloat(rope.scale),
-                            /*inverse=*/false, heads, length);
+  return nn::RopeOp::create(
+      builder, at(name), x.getType(), x, positions, headDim, rope.frequencies,
+      llvm::APFloat(rope.scale),
+      /*inverse=*/false, heads, length, rope.isInterleaved);
 }
 
 Value Unit::scale(StringRef name, Value x, double factor) {
@@ -153,7 +153,7 @@ Value Unit::attention(StringRef name, Value query, Value key, Value value,
 }
 
 namespace {
-enum class Activation { GeluErf, GeluTanh, Silu, Relu, Unknown };
+enum class Activation { GeluErf, GeluTanh, Silu, Relu, Relu2, Unknown };
 } // namespace
 
 static Activation getActivation(StringRef name) {
@@ -163,11 +163,13 @@ static Activation getActivation(StringRef name) {
              Activation::GeluTanh)
       .Cases({"silu", "swish"}, Activation::Silu)
       .Case("relu", Activation::Relu)
+      .Case("relu2", Activation::Relu2)
       .Default(Activation::Unknown);
 }
 
 StringRef import::getActivations() {
-  return "gelu, gelu_fast, gelu_new, gelu_pytorch_tanh, relu, silu, swish";
+  return "gelu, gelu_fast, gelu_new, gelu_pytorch_tanh, relu, relu2, silu, "
+         "swish";
 }
 
 bool import::isActivation(StringRef name) {
@@ -194,6 +196,10 @@ Value Unit::activation(StringRef name, Value x) {
     return nn::SiluOp::create(builder, at(name), x);
   case Activation::Relu:
     return nn::ReluOp::create(builder, at(name), x);
+  case Activation::Relu2: {
+    Value y = nn::ReluOp::create(builder, at(name), x);
+    return nn::MulOp::create(builder, at(name), y, y);
+  }
   case Activation::Unknown:
     break;
   }

@@ -31,10 +31,12 @@ struct Init {
 };
 
 /// Rotary embeddings: inv_freq, for all columns of a head or for its first
-/// ones, and what the rotated columns are multiplied by.
+/// ones, and what the rotated columns are multiplied by. Pairs are of columns
+/// that lie beside each other, or half of the rotated columns apart.
 struct Rope {
   std::vector<double> frequencies;
   double scale = 1;
+  bool isInterleaved = false;
 };
 
 /// A function under construction. Its helpers name parameters relative to the

@@ -348,7 +348,6 @@ ArrayRef<Key> import::getLayeredRopeKeys() {
     std::vector<Key> table = makeRopeKeys(
         members, fixed("partial_rotary_factor", {"1.0", "1", "null"}));
     table[1].members = layers;
-    table.push_back(function("rope_local_base_freq"));
     return table;
   }();
   return keys;
@@ -419,7 +418,7 @@ Rope import::getRope(const Config &config, const RopeShape &shape) {
     fact.same = {type == "su" ? "longrope" : "su"};
   parameters.record({"rope_type", "type"}, std::move(fact));
   json::Value theta = parameters["rope_theta"];
-  if (!theta.isPresent())
+  if (!theta.isPresent() && shape.thetaKey)
     theta = config[shape.thetaKey];
   double base = theta.getNumber(shape.theta);
   parameters.record({"rope_theta"}, {base, shape.theta}, shape.thetaKey);
@@ -438,5 +437,6 @@ Rope import::getRope(const Config &config, const RopeShape &shape) {
   if (config.failed())
     return {};
   Rope rope = scale(type, {config, parameters, shape, base, dim});
+  rope.isInterleaved = shape.isInterleaved;
   return config.failed() ? Rope() : rope;
 }

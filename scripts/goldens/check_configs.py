@@ -47,7 +47,8 @@ SEQ_LEN = 24
 ABSENT = "(absent)"
 FAMILIES = ["llama", "gpt2", "bert", "mistral", "qwen2", "qwen3", "olmo2", "granite"]
 FAMILIES += ["smollm3", "phi3", "stablelm", "gemma", "gemma2", "gemma3"]
-FAMILIES += ["gpt_neox", "mixtral", "qwen3_moe"]
+FAMILIES += ["gpt_neox", "mixtral", "qwen3_moe", "olmo3", "exaone4", "seed_oss"]
+FAMILIES += ["arcee", "glm", "glm4", "phi", "starcoder2"]
 
 # In use, or in the way of a class' attributes, without being fields.
 EXTRA = {
@@ -234,7 +235,7 @@ def mutations(name, base):
         for value in values + [None, ABSENT]:
             yield (key,), value
     outers = [("rope_parameters",)] if "rope_parameters" in base else []
-    if name == "gemma3":
+    if name in ("gemma3", "olmo3"):
         outers += [("rope_parameters", kind) for kind in base["rope_parameters"]]
     for outer in outers:
         for key, values in MEMBERS.items():

@@ -43,11 +43,13 @@ import make_goldens
 TOLERANCE, FACTOR = check_peft.TOLERANCE, 2
 FAMILIES = [
     "qwen3", "gemma", "gemma2", "gemma3", "phi3", "olmo2", "smollm3", "granite",
-    "stablelm", "gpt_neox", "mixtral", "qwen3_moe",
+    "stablelm", "gpt_neox", "mixtral", "qwen3_moe", "olmo3", "exaone4", "seed_oss",
+    "arcee", "glm", "glm4", "phi", "starcoder2",
 ]  # fmt: skip
 ATTENTION = {
     "phi3": ["qkv_proj", "o_proj"],
     "gpt_neox": ["query_key_value", "attention.dense"],
+    "phi": ["q_proj", "k_proj", "v_proj", "dense"],
 }
 CASES = [
     # What is trained, and how frozen weights of linear layers are held.

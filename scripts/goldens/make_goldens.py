@@ -181,7 +181,6 @@ VARIANTS = {
         sliding_window=8,
         layer_types=["sliding_attention", "full_attention"],
     ),
-    # Scaled rotary embeddings.
     # Parallel residuals, q, k and v of each head in one, partial rotary
     # embeddings, biases.
     "gpt_neox": transformers.GPTNeoXConfig(**NEOX),
@@ -208,6 +207,42 @@ VARIANTS = {
         num_experts_per_tok=3,
         mlp_only_layers=[1],
     ),
+    # Windows in most layers, whose rotary embeddings are not scaled.
+    "olmo3": transformers.Olmo3Config(
+        **SMALL,
+        pad_token_id=None,
+        sliding_window=8,
+        layer_types=["sliding_attention", "full_attention"],
+        rope_scaling={
+            "rope_type": "yarn",
+            "factor": 4.0,
+            "original_max_position_embeddings": 16,
+        },
+    ),
+    # Norms after layers and of each head; no rotation without a window.
+    "exaone4": transformers.Exaone4Config(
+        **SMALL, sliding_window=8, sliding_window_pattern=2
+    ),
+    # A bias of attention's output, too.
+    "seed_oss": transformers.SeedOssConfig(
+        **SMALL,
+        head_dim=16,
+        pad_token_id=None,
+        attention_out_bias=True,
+        attention_dropout=0.0,
+        residual_dropout=0.0,
+    ),
+    # Feed-forward layers without a gate, relu squared.
+    "arcee": transformers.ArceeConfig(**SMALL),
+    # Half of each head rotated, columns beside each other; gate and up in one.
+    "glm": transformers.GlmConfig(**SMALL, head_dim=16, pad_token_id=None),
+    # The same, with norms before and after.
+    "glm4": transformers.Glm4Config(**SMALL, head_dim=16, pad_token_id=None),
+    # Parallel residuals, biases everywhere, no gate.
+    "phi": transformers.PhiConfig(**SMALL),
+    # Norms with biases, a window, a tied head.
+    "starcoder2": transformers.Starcoder2Config(**SMALL, sliding_window=8),
+    # Scaled rotary embeddings.
     "yarn": transformers.LlamaConfig(
         **SMALL,
         rope_parameters={
@@ -225,6 +260,14 @@ VARIANTS = {
 CLASSES |= {
     "gpt_neox": transformers.GPTNeoXForCausalLM,
     "gpt_neox_serial": transformers.GPTNeoXForCausalLM,
+    "olmo3": transformers.Olmo3ForCausalLM,
+    "exaone4": transformers.Exaone4ForCausalLM,
+    "seed_oss": transformers.SeedOssForCausalLM,
+    "arcee": transformers.ArceeForCausalLM,
+    "glm": transformers.GlmForCausalLM,
+    "glm4": transformers.Glm4ForCausalLM,
+    "phi": transformers.PhiForCausalLM,
+    "starcoder2": transformers.Starcoder2ForCausalLM,
     "mixtral": transformers.MixtralForCausalLM,
     "qwen3_moe": transformers.Qwen3MoeForCausalLM,
     "phi3": transformers.Phi3ForCausalLM,

@@ -107,10 +107,12 @@ TEST_P(ConfigTest, IsReadAsRecorded) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, ConfigTest,
-                         testing::Values("bert", "gemma", "gemma2", "gemma3",
+                         testing::Values("arcee", "bert", "exaone4", "gemma",
+                                         "gemma2", "gemma3", "glm", "glm4",
                                          "gpt2", "gpt_neox", "granite", "llama",
-                                         "mistral", "mixtral", "olmo2", "phi3",
-                                         "qwen2", "qwen3", "qwen3_moe",
-                                         "smollm3", "stablelm"));
+                                         "mistral", "mixtral", "olmo2", "olmo3",
+                                         "phi", "phi3", "qwen2", "qwen3",
+                                         "qwen3_moe", "seed_oss", "smollm3",
+                                         "stablelm", "starcoder2"));
 
 } // namespace

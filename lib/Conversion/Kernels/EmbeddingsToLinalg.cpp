@@ -129,19 +129,27 @@ static SmallVector<Value> lowerRope(LinalgBuilder &l, RopeOp op) {
   int64_t headDim = op.getHeadDim();
   auto pairs = static_cast<int64_t>(op.getInvFreq().size());
   int64_t rotated = static_cast<int64_t>(op.getHeads()) * headDim;
-  bool inverse = op.getInverse();
+  bool inverse = op.getInverse(), interleaved = op.getInterleaved();
   SmallVector<Operand> inputs = {{x, "btd"}};
   addPositions(inputs, op.getPositions());
-  // y_j = x_j cos_j - x_{j+half} sin_j and
-  // y_{j+half} = x_{j+half} cos_j + x_j sin_j, in one loop over d.
+  // y_j = x_j cos_j - x_{j+apart} sin_j and
+  // y_{j+apart} = x_{j+apart} cos_j + x_j sin_j, in one loop over d.
   auto body = [=](ElementBuilder &b, ValueRange in) -> Value {
-    Value half = b.index(pairs), token = getToken(b, in), d = b.position(2);
+    Value apart = b.index(interleaved ? 1 : pairs), token = getToken(b, in),
+          d = b.position(2);
     Value j = arith::RemUIOp::create(b, d, b.index(headDim));
     auto isBelow = [&](Value value, int64_t bound) -> Value {
       return arith::CmpIOp::create(b, arith::CmpIPredicate::ult, value,
                                    b.index(bound));
     };
-    Value isFirst = isBelow(j, pairs), isRotated;
+    Value isFirst =
+        interleaved
+            ? arith::CmpIOp::create(b, arith::CmpIPredicate::eq,
+                                    arith::RemUIOp::create(b, j, b.index(2)),
+                                    b.index(0))
+                  .getResult()
+            : isBelow(j, pairs);
+    Value isRotated;
     if (2 * pairs < headDim)
       isRotated = isBelow(j, 2 * pairs);
     if (rotated) {
@@ -153,9 +161,11 @@ static SmallVector<Value> lowerRope(LinalgBuilder &l, RopeOp op) {
     auto select = [&](Value first, Value second) -> Value {
       return arith::SelectOp::create(b, isFirst, first, second);
     };
-    Value pair = select(arith::AddIOp::create(b, d, half),
-                        arith::SubIOp::create(b, d, half));
-    Value column = select(j, arith::SubIOp::create(b, j, half));
+    Value pair = select(arith::AddIOp::create(b, d, apart),
+                        arith::SubIOp::create(b, d, apart));
+    Value column = interleaved
+                       ? arith::DivUIOp::create(b, j, b.index(2)).getResult()
+                       : select(j, arith::SubIOp::create(b, j, apart));
     if (isRotated) {
       // What stays as it is reads nothing else.
       pair = arith::SelectOp::create(b, isRotated, pair, d);

@@ -253,7 +253,8 @@ LogicalResult RopeOp::buildVJP(OpBuilder &builder, Gradients &grads) {
   grads.add(getX(), RopeOp::create(builder, getLoc(), getX().getType(),
                                    grads.cotangent(getResult()), getPositions(),
                                    getHeadDim(), getInvFreq(), getScale(),
-                                   !getInverse(), getHeads(), getLength()));
+                                   !getInverse(), getHeads(), getLength(),
+                                   getInterleaved()));
   return success();
 }
 

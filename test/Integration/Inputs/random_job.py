@@ -20,16 +20,16 @@ from jobs import DeviceType, Plan, Rank
 
 GOLDENS = os.path.join(jobs.SOURCES, "test", "Integration", "goldens")
 # Others have the ops of these.
-FAMILIES = ("bert", "dynamic", "gemma", "gemma2", "gemma3", "gpt2", "gpt_neox",
-            "gpt_neox_serial", "granite", "llama", "llama3", "mistral", "mixtral",
-            "olmo2", "phi3", "qwen2", "qwen3", "qwen3_moe", "smollm3", "stablelm",
-            "yarn")  # fmt: skip
+FAMILIES = ("arcee", "bert", "dynamic", "exaone4", "gemma", "gemma2", "gemma3", "glm",
+            "glm4", "gpt2", "gpt_neox", "gpt_neox_serial", "granite", "llama", "llama3",
+            "mistral", "mixtral", "olmo2", "olmo3", "phi", "phi3", "qwen2", "qwen3",
+            "qwen3_moe", "seed_oss", "smollm3", "stablelm", "starcoder2", "yarn")  # fmt: skip
 EXPERTS = ("mixtral", "qwen3_moe")
 # Whose queries have a head for each head of keys.
 UNGROUPED = ("bert", "gpt2", "gpt_neox", "gpt_neox_serial")
 # Families whose heads need not have the columns of the hidden size together.
-FREE_HEADS = ("dynamic", "gemma", "gemma2", "gemma3", "llama", "llama3", "mistral",
-              "qwen3", "qwen3_moe")  # fmt: skip
+FREE_HEADS = ("dynamic", "gemma", "gemma2", "gemma3", "glm", "glm4", "llama", "llama3",
+              "mistral", "qwen3", "qwen3_moe", "seed_oss")  # fmt: skip
 # What every axis is when it is left out, in words.
 AXES = {
     "sizes": "those of the golden configuration",
@@ -87,7 +87,7 @@ def draw_config(family, numbers):
     kv_heads = heads if family in UNGROUPED else numbers.choice(groups)
     # Columns of 64, which blocks of quantised values do not cross, are the rarest.
     columns = numbers.choice((8, 16, 20, 24, 64))
-    if family in ("gpt_neox", "stablelm", "phi3"):
+    if family in ("gpt_neox", "stablelm", "phi", "phi3", "glm", "glm4"):
         columns = 16
     hidden = heads * columns
     if family in FREE_HEADS and numbers.random() < 0.5:

@@ -15,10 +15,11 @@
 
 def NN_RopeOp : NN_ForwardOp<"rope",
     [AllTypesMatch<["x", "result"]>], [], /*hasSplit=*/1, ["buildDecoding"]> {
-  let summary = "Rotary position embedding, half-split (HF Llama) convention";
+  let summary = "Rotary position embedding";
   let description = [{
     x is [B,T,H*head_dim]. For every head and j < n, with n frequencies and
-    a = t * inv_freq[j], the pair (x_j, x_{j + n}) is rotated by a (by -a with
+    a = t * inv_freq[j], the pair (x_j, x_{j + n}), as of Llama in transformers,
+    or with `interleaved` (x_{2j}, x_{2j + 1}), is rotated by a (by -a with
     `inverse`, which is the gradient) and multiplied by `scale` (attention
     factor of scaled RoPE). Scaling schemes differ in the inv_freq that the
     importer computes. What follows the first 2n columns of a head stays as it
@@ -33,10 +34,12 @@ def NN_RopeOp : NN_ForwardOp<"rope",
                        DefaultValuedAttr<F64Attr, "1.0">:$scale,
                        UnitAttr:$inverse,
                        DefaultValuedAttr<I64Attr, "0">:$heads,
-                       DefaultValuedAttr<I64Attr, "0">:$length);
+                       DefaultValuedAttr<I64Attr, "0">:$length,
+                       UnitAttr:$interleaved);
   let results = (outs NN_Activation:$result);
   let assemblyFormat = [{
     $x (`at` $positions^)? (`length` $length^)? (`inverse` $inverse^)?
+    (`interleaved` $interleaved^)?
     `head_dim` $head_dim `inv_freq` custom<Frequencies>($inv_freq)
     (`scale` $scale^)? (`heads` $heads^)? attr-dict `:` type($x)
     (`,` type($positions)^)?
