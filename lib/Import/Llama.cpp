@@ -164,10 +164,10 @@ static OwningOpRef<ModuleOp> buildSeedOss(const Config &config) {
 }
 
 static Family getSeedOss() {
-  static const std::vector<Key> keys = makeDecoderKeys(
-      {function("attention_bias"), function("attention_out_bias"),
-       function("mlp_bias"), training("residual_dropout"),
-       function("head_dim")});
+  static const std::vector<Key> keys =
+      makeDecoderKeys({function("attention_bias"),
+                       function("attention_out_bias"), function("mlp_bias"),
+                       training("residual_dropout"), function("head_dim")});
   return {"seed_oss", "SeedOssForCausalLM", keys, buildSeedOss};
 }
 
