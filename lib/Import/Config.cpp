@@ -202,11 +202,13 @@ double Config::getEpsilon(const std::string &key, double fallback) const {
 
 double Config::getPositiveOrNull(const std::string &key,
                                  double fallback) const {
-  if (!(*this)[key].isNull()) {
-    double number = getPositive(key, fallback);
-    return number;
-  }
-  record(key, {nullptr, fallback, nullptr});
+  json::Value value = (*this)[key];
+  if (value.isPresent() || (fallback && !value.isNull()))
+    return getPositive(key, fallback);
+  llvm::json::Value absent = nullptr;
+  if (fallback)
+    absent = fallback;
+  record(key, {nullptr, std::move(absent), nullptr});
   return 0;
 }
 
@@ -314,12 +316,13 @@ std::string Config::formatFacts() const {
   llvm::json::Array known(listKeys(tables));
   for (const std::string &key : options.ignoredKeys)
     known.push_back(key);
-  return llvm::formatv("{0}", llvm::json::Value(llvm::json::Object{
-                                  {"architecture", family.architecture},
-                                  {"model_type", family.modelType},
-                                  {"facts", std::move(all)},
-                                  {"known", std::move(known)}}))
-      .str();
+  llvm::json::Object text{{"architecture", family.architecture},
+                          {"model_type", family.modelType},
+                          {"facts", std::move(all)},
+                          {"known", std::move(known)}};
+  if (!summary.multimodal.empty())
+    text["multimodal"] = summary.multimodal;
+  return llvm::formatv("{0}", llvm::json::Value(std::move(text))).str();
 }
 
 OwningOpRef<ModuleOp> Config::finish(ModelBuilder &builder, Value loss,

@@ -74,7 +74,7 @@ public:
   double getPositive(const std::string &key, double fallback) const;
   /// The epsilon of a norm: above zero and below one.
   double getEpsilon(const std::string &key, double fallback) const;
-  /// The same, or 0 for null.
+  /// The same, or 0 for null; a fallback of 0 stands for null.
   double getPositiveOrNull(const std::string &key, double fallback) const;
   /// A number of tokens, or 0 for null.
   int64_t getWindow(const std::string &key, int64_t fallback) const;

@@ -25,6 +25,7 @@ public:
   OwningOpRef<ModuleOp> build();
 
 private:
+  int64_t getSize(const char *key, int64_t fallback);
   bool readShape();
   bool readAttention();
   Value norm(Unit &unit, StringRef name, Value x);
@@ -50,9 +51,14 @@ private:
 
 } // namespace
 
+/// A size that must be there where the fallback is 0.
+int64_t DecoderBuilder::getSize(const char *key, int64_t fallback) {
+  return fallback ? config.getSize(key, fallback) : config.getSize(key);
+}
+
 /// Sizes and the like; false if one of them is wrong.
 bool DecoderBuilder::readShape() {
-  vocabSize = config.getSize("vocab_size");
+  vocabSize = getSize("vocab_size", family.vocabSize);
   hidden = config.getSize("hidden_size");
   inner = config.getSize("intermediate_size");
   layers = config.getLayers("num_hidden_layers");
@@ -69,7 +75,7 @@ bool DecoderBuilder::readShape() {
 bool DecoderBuilder::readAttention() {
   attention.dropout =
       config.getDropout("attention_dropout", family.attentionDropout);
-  attention.heads = config.getSize("num_attention_heads");
+  attention.heads = getSize("num_attention_heads", family.heads);
   attention.kvHeads = config.getSize(
       "num_key_value_heads", family.kvHeads ? family.kvHeads : attention.heads,
       /*ofNull=*/attention.heads);

@@ -70,6 +70,8 @@ struct Decoder {
   std::string activationKey = "hidden_act", activation = "silu";
   /// Whether "gelu" means the form by tanh.
   bool geluIsTanh = false;
+  /// 0: their keys cannot be absent.
+  int64_t vocabSize = 0, heads = 0;
   /// 0: as many as heads.
   int64_t kvHeads = 0;
   /// 0: the hidden size divided by the heads.

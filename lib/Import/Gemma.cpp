@@ -114,6 +114,8 @@ static OwningOpRef<ModuleOp> buildGemma3(const Config &config) {
   Decoder family = makeWindowedGemma(config, "gemma3_text", pattern,
                                      /*hasTwoRopes=*/true);
   family.maxPositions = 131072;
+  family.vocabSize = 262208;
+  family.heads = 8;
   family.qkNorm = Decoder::QKNorm::PerHead;
   family.logitsCap = config.getPositiveOrNull("final_logit_softcapping", 0);
   RopeShape full, sliding;

@@ -8,6 +8,7 @@
 
 #include "Poplar/Import/Import.h"
 #include "Config.h"
+#include "TextConfig.h"
 #include "mlir/IR/Verifier.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
@@ -65,7 +66,9 @@ static std::string explainArchitecture(json::Value root) {
            ".from_pretrained(OLD).save_pretrained(NEW) of transformers writes "
            "the known one, with a random head where OLD has none";
   if (root["text_config"].isObject())
-    what += ", which is more than the model of text in text_config";
+    what += ", which is more than the model of text in text_config (of these, "
+            "the model of text can be imported: " +
+            listMultimodalArchitectures() + ")";
   else if (root["is_encoder_decoder"].getBool(false))
     what += ", which is an encoder and a decoder";
   return what + listFamilies(&Family::architecture);
@@ -118,21 +121,31 @@ static void removeIgnored(json::Document &document, const Family &family,
   }
 }
 
+static std::string findArchitecture(const std::string &modelType) {
+  const Family *family = findFamily(modelType, &Family::modelType);
+  return family ? family->architecture : "";
+}
+
 static OwningOpRef<ModuleOp>
-buildModel(json::Document &document, StringRef file,
-           const ImportOptions &options, MLIRContext &context,
-           std::string &error, ImportSummary *summary) {
+buildModel(json::Document &whole, StringRef file, const ImportOptions &options,
+           MLIRContext &context, std::string &error, ImportSummary *summary) {
   context.loadDialect<nn::NNDialect, func::FuncDialect>();
   OwningOpRef<ModuleOp> module;
+  std::unique_ptr<json::Document> text;
+  if (!whole.hasError())
+    text = extractTextConfig(whole, file.str(), findArchitecture);
+  ImportSummary ignored;
+  ImportSummary &found = summary ? *summary : ignored;
+  if (text)
+    found.multimodal = whole.getRoot()["architectures"][0].getString();
+  json::Document &document = text ? *text : whole;
   if (options.dropout && !(*options.dropout >= 0 && *options.dropout < 1))
     document.error("the dropout is outside [0, 1)");
   const Family *family = document.hasError() ? nullptr : findFamily(document);
   if (family)
     removeIgnored(document, *family, options);
   if (!document.hasError()) {
-    ImportSummary ignored;
-    Config config(document, *family, options, context, file,
-                  summary ? *summary : ignored);
+    Config config(document, *family, options, context, file, found);
     if (!config.failed())
       module = family->build(config);
   }

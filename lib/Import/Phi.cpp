@@ -148,7 +148,14 @@ static Family getStarCoder2() {
   static const std::vector<Key> keys = makeDecoderKeys(
       {function("norm_epsilon"), function("use_bias"),
        training("embedding_dropout"), training("residual_dropout"),
-       function("sliding_window").orNull()});
+       function("sliding_window").orNull(),
+       // The 3B and 7B have these; hidden_act and norm_epsilon decide.
+       harmless("activation_function"), harmless("layer_norm_epsilon"),
+       harmless("attention_softmax_in_fp32"),
+       harmless("scale_attention_softmax_in_fp32"),
+       fixed("mlp_type", {"\"default\""}),
+       fixed("norm_type", {"\"layer_norm\""}),
+       fixed("scale_attn_weights", {"true"})});
   return {"starcoder2", "Starcoder2ForCausalLM", keys, buildStarCoder2};
 }
 

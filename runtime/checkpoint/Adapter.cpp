@@ -8,6 +8,7 @@
 
 #include "checkpoint/Adapter.h"
 #include "checkpoint/Safetensors.h"
+#include "checkpoint/TextNames.h"
 #include "program/Executor.h"
 #include "program/Quantized.h"
 #include "program/QuantizedParts.h"
@@ -27,8 +28,15 @@ namespace fs = std::filesystem;
 
 static const std::string NamePrefix = "base_model.model.";
 
-std::string poplar::runtime::getAdapterName(const std::string &Tensor) {
-  return NamePrefix + Tensor;
+std::string poplar::runtime::getAdapterName(const std::string &Tensor,
+                                            bool IsMultimodal) {
+  return NamePrefix + (IsMultimodal ? getMultimodalName(Tensor) : Tensor);
+}
+
+std::string poplar::runtime::getAdaptedTensor(const std::string &Name) {
+  if (Name.compare(0, NamePrefix.size(), NamePrefix) != 0)
+    return "";
+  return getTextName(Name.substr(NamePrefix.size()));
 }
 
 //===----------------------------------------------------------------------===//
@@ -97,7 +105,7 @@ readUpdates(const std::string &Directory) {
       fail("'", *View.File, "': tensors of '", Module, "' are not of rank ",
            Info.Rank);
     U.Scale = static_cast<float>(Info.Alpha / static_cast<double>(Info.Rank));
-    Updates.emplace(Module.substr(NamePrefix.size()), std::move(U));
+    Updates.emplace(getAdaptedTensor(Module), std::move(U));
   }
   if (Updates.empty())
     fail("'", Directory, "/", AdapterWeightsName, "' holds no adapters");
@@ -264,14 +272,15 @@ MergedModel::MergedModel(const PoplarProgram &Program, const std::string &Base,
   The->Updates = readUpdates(Directory);
   The->Files = TensorFiles::open(Base);
   for (const auto &[Name, View] : The->Files.tensors()) {
-    AdapterUpdate *U = findUpdate(The->Updates, Name);
+    std::string TextName = getTextName(Name);
+    AdapterUpdate *U = findUpdate(The->Updates, TextName);
     if (!View.isWeight() && !U)
       continue;
     if (U) {
       orient(*U, View, Name, IsInOut);
       ++The->NumUpdated;
     }
-    The->add(Name, View, U, findFormat(Program, Model.frozen_type, Name));
+    The->add(Name, View, U, findFormat(Program, Model.frozen_type, TextName));
   }
   if (The->NumUpdated != The->Updates.size())
     fail("'", Base, "' is not the model of the adapter: it has ",

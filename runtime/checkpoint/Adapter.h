@@ -30,8 +30,11 @@ namespace poplar::runtime {
 inline constexpr const char *AdapterConfigName = "adapter_config.json",
                             *AdapterWeightsName = "adapter_model.safetensors";
 
-/// A tensor's name in adapter_model.safetensors.
-std::string getAdapterName(const std::string &Tensor);
+/// A tensor's name in adapter_model.safetensors; of a model of text, that of
+/// the larger model's adapter (TextNames.h).
+std::string getAdapterName(const std::string &Tensor, bool IsMultimodal);
+/// The opposite. Empty if the name is none of an adapter.
+std::string getAdaptedTensor(const std::string &Name);
 
 /// The text of adapter_config.json; `Base` is the directory of the model.
 std::string formatAdapterConfig(const AdapterInfo &Info,

@@ -31,11 +31,26 @@ static std::string formatNumber(double Value) {
   return Buffer;
 }
 
+/// The names; of a part of a larger model an expression, because other parts
+/// have modules of the same names.
+static std::string formatTargets(const AdapterInfo &Info) {
+  std::string List;
+  for (const std::string &Target : Info.Targets) {
+    if (!Info.IsMultimodal) {
+      List += (List.empty() ? "" : ", ") + json::quote(Target);
+      continue;
+    }
+    List += List.empty() ? "" : "|";
+    for (char C : Target)
+      List += C == '.' ? "\\." : std::string(1, C);
+  }
+  return Info.IsMultimodal
+             ? json::quote(".*\\.language_model\\..*\\.(" + List + ")")
+             : "[" + List + "]";
+}
+
 std::string poplar::runtime::formatAdapterConfig(const AdapterInfo &Info,
                                                  const std::string &Base) {
-  std::string Targets;
-  for (const std::string &Target : Info.Targets)
-    Targets += (Targets.empty() ? "" : ", ") + json::quote(Target);
   auto GetFlag = [](bool Flag) { return Flag ? "true" : "false"; };
   return "{\n  \"peft_type\": \"LORA\",\n  \"task_type\": " +
          std::string(Info.Masked ? "null" : "\"CAUSAL_LM\"") +
@@ -44,8 +59,8 @@ std::string poplar::runtime::formatAdapterConfig(const AdapterInfo &Info,
          ",\n  \"r\": " + std::to_string(Info.Rank) +
          ",\n  \"lora_alpha\": " + formatNumber(Info.Alpha) +
          ",\n  \"lora_dropout\": " + formatNumber(Info.Dropout) +
-         ",\n  \"target_modules\": [" + Targets +
-         "],\n  \"fan_in_fan_out\": " + GetFlag(Info.InOut) +
+         ",\n  \"target_modules\": " + formatTargets(Info) +
+         ",\n  \"fan_in_fan_out\": " + GetFlag(Info.InOut) +
          ",\n  \"bias\": \"none\",\n  \"use_rslora\": false,\n  \"use_dora\": "
          "false,\n  \"modules_to_save\": null,\n  \"inference_mode\": "
          "true\n}\n";

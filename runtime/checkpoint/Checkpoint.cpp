@@ -11,6 +11,7 @@
 #include "checkpoint/ModelConfig.h"
 #include "checkpoint/Safetensors.h"
 #include "checkpoint/StateReader.h"
+#include "checkpoint/TextNames.h"
 #include "comm/Wire.h"
 #include "program/Initialization.h"
 #include "program/Tensors.h"
@@ -134,6 +135,17 @@ static std::string getFirstName(const std::string &Name) {
   return "";
 }
 
+/// The names of the files' tensors by those that the model of text has for
+/// them.
+static std::map<std::string, std::string>
+listTextNames(const TensorFiles &Files) {
+  std::map<std::string, std::string> Names;
+  for (const auto &Entry : Files.tensors())
+    if (isOfText(Entry.first))
+      Names.emplace(getTextName(Entry.first), Entry.first);
+  return Names;
+}
+
 /// The name of tensor `T` in the files: as it is, or without its first
 /// component, or of a norm as it was once called.
 static std::string findName(const TensorFiles &Files, const Tensor &T) {
@@ -149,22 +161,23 @@ static std::string findName(const TensorFiles &Files, const Tensor &T) {
 }
 
 /// Tensors that fit do not make the same model: their config.json must tell of
-/// the same function.
-static void checkConfig(const Executor &Exec, const std::string &Weights) {
+/// the same function. Returns whether theirs is a larger model.
+static bool checkConfig(const Executor &Exec, const std::string &Weights) {
   fs::path Directory(Weights);
   std::error_code Code;
   if (!fs::is_directory(Directory, Code))
     Directory = Directory.parent_path();
   std::string Path = (Directory / "config.json").string();
   if (!*Exec.model().config_facts)
-    return;
+    return false;
   if (fs::exists(Path, Code))
-    checkModelConfig(Exec.model().config_facts, Path);
-  else if (Exec.state().rank() == 0)
+    return checkModelConfig(Exec.model().config_facts, Path);
+  if (Exec.state().rank() == 0)
     std::fprintf(Notes,
                  "note: '%s' has no config.json beside it; only names and "
                  "shapes of its tensors are compared with the program\n",
                  Weights.c_str());
+  return false;
 }
 
 static bool isFrozen(const PoplarProgram &Program, const Tensor &T) {
@@ -229,9 +242,17 @@ int64_t poplar::runtime::loadAdapter(Executor &Exec,
   TensorFiles Files = openAdapter(Given, Directory);
   std::vector<Tensor> Tensors =
       listTensors(Exec.program(), /*AreFrozen=*/false);
+  bool IsMultimodal = Exec.model().Adapter.IsMultimodal;
+  std::map<std::string, std::string> Found;
+  for (const auto &Entry : Files.tensors())
+    Found.emplace(getAdapterName(getAdaptedTensor(Entry.first), IsMultimodal),
+                  Entry.first);
   std::vector<std::string> Names;
-  for (const Tensor &T : Tensors)
-    Names.push_back(getAdapterName(T.Name));
+  for (const Tensor &T : Tensors) {
+    std::string Name = getAdapterName(T.Name, IsMultimodal);
+    auto At = Found.find(Name);
+    Names.push_back(At == Found.end() ? Name : At->second);
+  }
   checkAdapterConfig(Exec.model().Adapter, Given, Files, Names, Directory);
   loadExactly(Exec, Tensors, Files, Names,
               Directory + "/" + AdapterWeightsName);
@@ -298,21 +319,38 @@ int64_t poplar::runtime::loadWeights(Executor &Exec,
          "' holds an adapter and no model: give its model with "
          "--init, and it with --init-adapter");
   TensorFiles Files = TensorFiles::open(Path);
-  checkConfig(Exec, Path);
+  bool IsMultimodal = checkConfig(Exec, Path);
+  std::map<std::string, std::string> TextNames;
+  if (IsMultimodal)
+    TextNames = listTextNames(Files);
   std::vector<Tensor> Tensors = Exec.model().Adapter.Rank
                                     ? listTensors(Exec.program(), true)
                                     : listTensors(Exec.program());
   std::vector<std::string> Used;
   for (const Tensor &T : Tensors) {
-    Used.push_back(findName(Files, T));
+    auto Found = TextNames.find(T.Name);
+    Used.push_back(Found == TextNames.end() ? findName(Files, T)
+                                            : Found->second);
     checkTensor(T, Used.back(), Files.find(Used.back()), Path);
   }
   std::vector<std::string> Sorted = Used;
   std::sort(Sorted.begin(), Sorted.end());
-  for (const auto &[Name, View] : Files.tensors())
-    if (!std::binary_search(Sorted.begin(), Sorted.end(), Name) &&
-        !isIgnored(Name))
+  int64_t NumOthers = 0;
+  for (const auto &[Name, View] : Files.tensors()) {
+    if (std::binary_search(Sorted.begin(), Sorted.end(), Name) ||
+        isIgnored(Name))
+      continue;
+    if (IsMultimodal && !isOfText(Name))
+      ++NumOthers;
+    else
       checkUnused(Name, View, Files, Used);
+  }
+  if (NumOthers && Exec.state().rank() == 0)
+    std::fprintf(Notes,
+                 "note: '%s' is a %s: %lld of its tensors are not of the model "
+                 "of text, and are not read\n",
+                 Path.c_str(), Exec.model().Multimodal.c_str(),
+                 static_cast<long long>(NumOthers));
   fillTensors(Exec, Tensors, Files, Used);
   return static_cast<int64_t>(Tensors.size());
 }

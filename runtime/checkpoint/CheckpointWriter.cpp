@@ -67,7 +67,7 @@ static void writeContents(const Executor &Exec, const TrainingState &State,
   const AdapterInfo &Adapter = Exec.model().Adapter;
   if (Adapter.Rank)
     for (TensorSource &Source : Weights)
-      Source.Name = getAdapterName(Source.Name);
+      Source.Name = getAdapterName(Source.Name, Adapter.IsMultimodal);
   writeTensors(Exec,
                Directory + "/" +
                    (Adapter.Rank ? AdapterWeightsName : "model.safetensors"),

@@ -87,9 +87,12 @@ static const Value *findPath(const Value &Root, std::string_view Path) {
 namespace {
 class ConfigComparison {
 public:
-  ConfigComparison(const Value &Facts, const Value &Config,
+  ConfigComparison(const Value &Facts, const Value &Whole,
                    const std::string &Path)
-      : Facts(Facts), Config(Config), Path(Path) {}
+      : Facts(Facts), Whole(Whole), Config(findConfig(Facts, Whole)),
+        Path(Path) {}
+
+  bool isMultimodal() const { return &Config != &Whole; }
 
   void check() const {
     checkFamily();
@@ -104,6 +107,17 @@ public:
   }
 
 private:
+  /// The configuration of the model of text, where it is part of another.
+  static const Value &findConfig(const Value &Facts, const Value &Whole) {
+    std::string Ours = Facts.string("multimodal", "");
+    const Value *Names = Whole.find("architectures"),
+                *Text = Whole.find("text_config");
+    bool IsPart = !Ours.empty() && Text && Text->kind() == Value::Object &&
+                  Names && !Names->elements().empty() &&
+                  Names->elements()[0].asString() == Ours;
+    return IsPart ? *Text : Whole;
+  }
+
   [[noreturn]] void mismatch(std::string_view Key, const std::string &Theirs,
                              const std::string &Ours) const {
     fail("'", Path, "' is of another model: ", Key, " is ", Theirs,
@@ -122,7 +136,7 @@ private:
     }
     const Value *Names = Config.find("architectures");
     Ours = Facts.string("architecture", "");
-    if (Names && !Names->elements().empty() &&
+    if (!isMultimodal() && Names && !Names->elements().empty() &&
         Names->elements()[0].asString() != Ours)
       mismatch("architectures", format(*Names), json::quote(Ours));
   }
@@ -140,6 +154,9 @@ private:
         Found = V;
         Key = Name.asString();
       }
+    // The one key of the model of text that may stand beside text_config.
+    if (!Found && isMultimodal() && Key == "tie_word_embeddings")
+      Found = Whole.find(Key);
     std::string Theirs = Found ? format(*Found) : "absent";
     bool Absent = !Found;
     if (Found && Found->kind() == Value::Null) {
@@ -175,15 +192,17 @@ private:
     }
   }
 
-  const Value &Facts, &Config;
+  const Value &Facts, &Whole, &Config;
   const std::string &Path;
 };
 } // namespace
 
-void poplar::runtime::checkModelConfig(const std::string &Facts,
+bool poplar::runtime::checkModelConfig(const std::string &Facts,
                                        const std::string &Path) {
   MappedFile File(Path);
   Value Config = json::parse(File.text(), "'" + Path + "'");
   Value Program = json::parse(Facts, "the program's description of its model");
-  ConfigComparison(Program, Config, Path).check();
+  ConfigComparison Comparison(Program, Config, Path);
+  Comparison.check();
+  return Comparison.isMultimodal();
 }

@@ -22,8 +22,11 @@ namespace poplar::runtime {
 ///           of `values`, the program's being the first; `absent` is what its
 ///           lack means, and `null` what null means (by default the same)
 ///   known   names of all keys that are facts or change nothing
+///   multimodal  the architecture whose model of text this is, if it is one: a
+///           configuration of that architecture has the keys in text_config
 /// What the runtime knows of families is in it.
-void checkModelConfig(const std::string &Facts, const std::string &Path);
+/// Returns whether the configuration is of the larger model.
+bool checkModelConfig(const std::string &Facts, const std::string &Path);
 
 } // namespace poplar::runtime
 

@@ -9,6 +9,7 @@
 #include "gguf/Export.h"
 #include "checkpoint/Adapter.h"
 #include "checkpoint/Checkpoint.h"
+#include "checkpoint/TextNames.h"
 #include "data/ChatTemplate.h"
 #include "data/ShippedTemplate.h"
 #include "data/Text.h"
@@ -19,6 +20,7 @@
 #include "support/MappedFile.h"
 #include "support/RunDirectory.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -110,6 +112,25 @@ static int64_t getId(const ModelInfo &Model, const char *Key) {
   return Config.integer(Key, -1);
 }
 
+/// Of a larger model, the tensors of its model of text under their names there.
+static std::vector<TensorSource> takeText(const ModelInfo &Model,
+                                          std::vector<TensorSource> Tensors) {
+  bool IsLarger =
+      !Model.Multimodal.empty() &&
+      std::any_of(Tensors.begin(), Tensors.end(), [](const TensorSource &Each) {
+        return getTextName(Each.Name) != Each.Name;
+      });
+  if (!IsLarger)
+    return Tensors;
+  std::vector<TensorSource> Taken;
+  for (TensorSource &Tensor : Tensors)
+    if (isOfText(Tensor.Name)) {
+      Tensor.Name = getTextName(Tensor.Name);
+      Taken.push_back(std::move(Tensor));
+    }
+  return Taken;
+}
+
 void poplar::runtime::exportModel(const PoplarProgram &Program,
                                   const Options &O) {
   GGUFFormat Format;
@@ -125,8 +146,8 @@ void poplar::runtime::exportModel(const PoplarProgram &Program,
          "name it by --tokenizer");
   TrainedModel Trained(Program, O);
   GGUFFile File;
-  std::vector<std::string> Notes =
-      describeGGUFModel(Model, Trained.tensors(), Format, File);
+  std::vector<TensorSource> Text = takeText(Model, Trained.tensors());
+  std::vector<std::string> Notes = describeGGUFModel(Model, Text, Format, File);
   File.setText("general.name", fs::path(O.Out).stem().string());
   ShippedTemplate Shipped = ShippedTemplate::read(Encoding.path());
   std::string Template = findTemplate(O, *Encoding.get(), Shipped);

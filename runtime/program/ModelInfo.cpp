@@ -8,6 +8,7 @@
 
 #include "program/ModelInfo.h"
 #include "support/Error.h"
+#include "support/JSON.h"
 
 #include <algorithm>
 
@@ -42,6 +43,11 @@ ModelInfo::ModelInfo(const PoplarProgram &Program)
   if (vocab_size < 1 || seq_len < 1)
     fail("the program is damaged: it has no vocabulary or no tokens in a "
          "sample; build it again");
+  if (*config_facts)
+    Multimodal =
+        json::parse(config_facts, "the program's description of its model")
+            .string("multimodal", "");
+  Adapter.IsMultimodal = !Multimodal.empty();
   if (!masked)
     return;
   SpecialTokens = {mask_token};

@@ -29,6 +29,8 @@ struct AdapterInfo {
   std::vector<std::string> Targets;
   /// Modules that Targets name and that have no adapter.
   std::vector<std::string> Excluded;
+  /// The model is the part of a larger one that is under `language_model`.
+  bool IsMultimodal = false;
 
   AdapterInfo() = default;
   explicit AdapterInfo(const PoplarModel &Model);
@@ -46,6 +48,8 @@ struct ModelInfo : PoplarModel {
   /// them, ascending.
   std::vector<int64_t> SpecialTokens;
   AdapterInfo Adapter;
+  /// The architecture whose model of text this is; empty if the model is whole.
+  std::string Multimodal;
 };
 
 } // namespace poplar::runtime

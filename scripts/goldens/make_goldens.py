@@ -257,7 +257,31 @@ VARIANTS = {
         rope_parameters={"rope_type": "dynamic", "rope_theta": 100.0, "factor": 2.0},
     ),
 }
+# Models of text that are part of larger ones, as their checkpoints have them.
+VISION = {
+    "hidden_size": 16,
+    "intermediate_size": 16,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "image_size": 28,
+    "patch_size": 14,
+}
+VARIANTS |= {
+    "gemma3_multimodal": transformers.Gemma3Config(
+        text_config=VARIANTS["gemma3"].to_dict(),
+        vision_config=VISION | {"model_type": "siglip_vision_model"},
+        mm_tokens_per_image=4,
+    ),
+    # An untied head.
+    "mistral3": transformers.Mistral3Config(
+        text_config=VARIANTS["mistral"].to_dict() | {"tie_word_embeddings": False},
+        vision_config=VISION | {"model_type": "pixtral", "head_dim": 8},
+        tie_word_embeddings=False,
+    ),
+}
 CLASSES |= {
+    "gemma3_multimodal": transformers.Gemma3ForConditionalGeneration,
+    "mistral3": transformers.Mistral3ForConditionalGeneration,
     "gpt_neox": transformers.GPTNeoXForCausalLM,
     "gpt_neox_serial": transformers.GPTNeoXForCausalLM,
     "olmo3": transformers.Olmo3ForCausalLM,
@@ -298,7 +322,15 @@ EXPERTS = {
 
 
 def name_as_checkpoints(model, tensors):
-    """Tensors of the model's parameters under the names of checkpoints."""
+    """Tensors of the model's parameters under the names of checkpoints; of a model
+    that reads pictures, those of its model of text under their names there."""
+    if hasattr(model.config, "text_config"):
+        part = ".language_model."
+        return {
+            name.replace(part, "."): t
+            for name, t in tensors.items()
+            if part in name or name.startswith("lm_head")
+        }
     if model.config.model_type == "gpt_neox":
         return {name.replace("lm_head.", "embed_out."): t for name, t in tensors.items()}
     if model.config.model_type not in EXPERTS:
@@ -371,6 +403,7 @@ def tensors_of(model, select):
     tensors = {
         name: select(parameter).detach().clone().contiguous()
         for name, parameter in model.named_parameters()
+        if select(parameter) is not None
     }
     return name_as_checkpoints(model, tensors)
 

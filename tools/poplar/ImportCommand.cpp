@@ -97,6 +97,9 @@ static std::string describe(mlir::ModuleOp module, const Arguments &arguments,
       "vocabulary {4}\n",
       *model.getArchitecture(), *model.getNumParameters(),
       *model.getNumLayers(), *model.getHiddenSize(), *model.getVocabSize());
+  if (!summary.multimodal.empty())
+    stream << "part      the model of text of a " << summary.multimodal
+           << "; it takes no pictures, and checkpoints hold it alone\n";
   int64_t seqLen = *model.getSeqLen();
   int64_t trained = 0;
   for (auto parameter : module.getOps<poplar::nn::ParameterOp>())

@@ -48,7 +48,7 @@ protected:
     std::vector<float> Values(16, 0.5);
     std::vector<TensorSource> Tensors;
     for (const std::string &Module : Modules) {
-      std::string Name = getAdapterName("model.layers." + Module);
+      std::string Name = getAdapterName("model.layers." + Module, /*IsMultimodal=*/false);
       Tensors.push_back({Name + ".lora_A.weight", {2, 3}, Values.data()});
       Tensors.push_back({Name + ".lora_B.weight", {3, 2}, Values.data()});
     }
@@ -66,7 +66,7 @@ protected:
     std::vector<std::string> Names;
     for (const std::string &Module : Modules)
       for (const char *End : {".lora_A.weight", ".lora_B.weight"})
-        Names.push_back(getAdapterName("model.layers." + Module + End));
+        Names.push_back(getAdapterName("model.layers." + Module + End, /*IsMultimodal=*/false));
     return getError([&] {
       AdapterInfo Given = readAdapterConfig(Dir / "");
       checkAdapterConfig(Info, Given, openAdapter(Given, Dir / ""), Names,

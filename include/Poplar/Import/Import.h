@@ -42,6 +42,8 @@ struct ImportSummary {
   int64_t positions = 0;
   /// Where the id of the mask token was found.
   std::string maskSource;
+  /// The architecture whose model of text this is; empty if the model is whole.
+  std::string multimodal;
 };
 
 /// Builds the model that a Hugging Face config.json describes. `path` is that
