@@ -49,6 +49,7 @@ private:
   bool prepare();
   StageEnd describeCluster();
   StageEnd importModel();
+  StageEnd checkData();
   std::string findProfiler(int type) const;
   StageEnd profileTypes();
   StageEnd plan();
@@ -168,6 +169,23 @@ StageEnd TrainingWorkflow::importModel() {
                      words,
                      listModelFiles(request.model),
                      {getPath("model.mlir")}});
+}
+
+/// Reads all rows before minutes are spent on profiles: a program for this CPU
+/// is made in seconds, and knows what the model takes.
+StageEnd TrainingWorkflow::checkData() {
+  std::string program = getPath("check");
+  StageEnd end = runner.run({"check",
+                             {"build", getPath("model.mlir"), "-o", program},
+                             {getPath("model.mlir")},
+                             {program + "/host/train"}});
+  if (end != StageEnd::Done)
+    return end;
+  return runner.run(
+      {"data",
+       join(join({"train", program}, request.trainWords), {"--check-data"}),
+       request.data,
+       {}});
 }
 
 /// In the cache, by what a profile depends on: the machine, the model, what
@@ -455,7 +473,8 @@ StageEnd TrainingWorkflow::run() {
   std::vector<Step> steps = {&TrainingWorkflow::importModel};
   if (!isOneCPU())
     steps.insert(steps.end(),
-                 {&TrainingWorkflow::profileTypes, &TrainingWorkflow::plan});
+                 {&TrainingWorkflow::checkData, &TrainingWorkflow::profileTypes,
+                  &TrainingWorkflow::plan});
   steps.insert(steps.end(),
                {&TrainingWorkflow::build, &TrainingWorkflow::train});
   for (Step step : steps)

@@ -70,6 +70,9 @@ static std::vector<Spec> getSpecs(Options &O, std::string &Config) {
        "samples as raw i32: seq_len ids, then seq_len targets; a target of -1 "
        "is not counted",
        nullptr, Agreement::Contents},
+      {"check-data", &O.CheckData, 0, "",
+       "read all data as training would, say what they hold, and stop; needs "
+       "no memory for the model"},
       {"preference", &O.Preference, 0, "NAME",
        "train on pairs of a chosen and a rejected answer: dpo, against the "
        "model before the first step, or orpo, without a reference (default: "

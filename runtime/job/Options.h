@@ -87,6 +87,7 @@ struct Options {
   std::string Comm = "auto", LinkDelay, Trace, Ranks;
   // For tests.
   std::string DumpGradients, DumpLogits, DumpProducts, ReportMemory;
+  bool CheckData = false;
   bool DumpLoss = false, CheckAllocations = false, CheckReplicas = false,
        SkipSave = false;
   // Sampling.
@@ -101,9 +102,9 @@ struct Options {
   // The file of measurements to continue from, and what they measure.
   std::string Journal, Identity;
 
-  /// Whether one batch is to be looked at, and nothing trained.
+  /// Whether data or one batch is to be looked at, and nothing trained.
   bool isDump() const {
-    return DumpLoss || !DumpGradients.empty() || !DumpLogits.empty() ||
+    return CheckData || DumpLoss || !DumpGradients.empty() || !DumpLogits.empty() ||
            !DumpProducts.empty();
   }
 };

@@ -673,8 +673,28 @@ static void printCommunication(const comm::CommStatistics &S) {
               100 * S.getHiddenShare());
 }
 
+/// Reads data as a run that begins would, and checks what follows from their
+/// number.
+static void checkData(const PoplarProgram &Program, const Options &O) {
+  ModelInfo Model(Program);
+  Beginning Begun = getBeginning(Model, O, /*Group=*/nullptr, /*Latest=*/"");
+  Options Decided = decideByKind(O, Begun);
+  Sources Data =
+      openData(Decided, Model, /*Leads=*/true, /*Group=*/nullptr, "");
+  int64_t GlobalBatch = getGlobalBatch(Program, O);
+  decideByData(Decided, Begun.Kind, Data.Train->size(), GlobalBatch);
+  std::printf("%lld samples to train on",
+              static_cast<long long>(Data.Train->size()));
+  if (Data.Validation)
+    std::printf(", %lld held out",
+                static_cast<long long>(Data.Validation->size()));
+  std::printf("\n");
+}
+
 void poplar::runtime::runTraining(const PoplarProgram &Program,
                                   const Options &O) {
+  if (O.CheckData)
+    return checkData(Program, O);
   runJob(Program, O, [&](Group *Ranks) {
     checkRanks(Program, Ranks);
     Trainer T(Program, O, Ranks, Ranks ? Ranks->rank() : 0);
