@@ -675,14 +675,16 @@ static void printCommunication(const comm::CommStatistics &S) {
 
 /// Reads data as a run that begins would, and checks what follows from their
 /// number.
-static void checkData(const PoplarProgram &Program, const Options &O) {
+static void checkData(const PoplarProgram &Program, const Options &O,
+                      Collectives *Group, bool Leads) {
   ModelInfo Model(Program);
-  Beginning Begun = getBeginning(Model, O, /*Group=*/nullptr, /*Latest=*/"");
+  Beginning Begun = getBeginning(Model, O, Group, /*Latest=*/"");
   Options Decided = decideByKind(O, Begun);
-  Sources Data =
-      openData(Decided, Model, /*Leads=*/true, /*Group=*/nullptr, "");
-  int64_t GlobalBatch = getGlobalBatch(Program, O);
-  decideByData(Decided, Begun.Kind, Data.Train->size(), GlobalBatch);
+  Sources Data = openData(Decided, Model, Leads, Group, /*Latest=*/"");
+  decideByData(Decided, Begun.Kind, Data.Train->size(),
+               getGlobalBatch(Program, O));
+  if (!Leads)
+    return;
   std::printf("%lld samples to train on",
               static_cast<long long>(Data.Train->size()));
   if (Data.Validation)
@@ -693,10 +695,10 @@ static void checkData(const PoplarProgram &Program, const Options &O) {
 
 void poplar::runtime::runTraining(const PoplarProgram &Program,
                                   const Options &O) {
-  if (O.CheckData)
-    return checkData(Program, O);
   runJob(Program, O, [&](Group *Ranks) {
     checkRanks(Program, Ranks);
+    if (O.CheckData)
+      return checkData(Program, O, Ranks, !Ranks || Ranks->rank() == 0);
     Trainer T(Program, O, Ranks, Ranks ? Ranks->rank() : 0);
     std::optional<comm::CommStream::MemoryGuard> Guard;
     if (Ranks)
