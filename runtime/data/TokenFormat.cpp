@@ -47,6 +47,14 @@ static constexpr size_t SampleBytes = 1 << 20;
 
 static const char *const Ids = "save token ids with numpy.save as .npy, or as "
                                "u16 or u32 in llm.c's format";
+/// Tables of rows, as the Hub of Hugging Face has them.
+static const char *const Rows =
+    "python3 -c 'import datasets; datasets.load_dataset(\"parquet\", "
+    "data_files=\"FILE\", split=\"train\").to_json(\"rows.jsonl\")' writes its "
+    "rows as JSON (pip install datasets)";
+static const char *const ArrowRows =
+    "python3 -c 'import datasets; datasets.Dataset.from_file(\"FILE\")."
+    "to_json(\"rows.jsonl\")' writes its rows as JSON (pip install datasets)";
 
 namespace {
 
@@ -73,9 +81,9 @@ static const Known Refused[] = {
     {"PK\x03\x04"sv, 0, "a zip archive (.zip, .npz, a checkpoint of PyTorch)",
      Ids},
     {"ustar"sv, 257, "a tar archive", "unpack it"},
-    {"PAR1"sv, 0, "a Parquet file", Ids},
-    {"ARROW1"sv, 0, "an Arrow file", Ids},
-    {"\xff\xff\xff\xff"sv, 0, "an Arrow stream", Ids},
+    {"PAR1"sv, 0, "a Parquet file", Rows},
+    {"ARROW1"sv, 0, "an Arrow file", ArrowRows},
+    {"\xff\xff\xff\xff"sv, 0, "an Arrow stream", ArrowRows},
     {"FEA1"sv, 0, "a Feather file", Ids},
     {"\x89HDF\r\n"sv, 0, "an HDF5 file", Ids},
     {"SQLite format 3\0"sv, 0, "a database of SQLite", Ids},
