@@ -117,6 +117,80 @@ static GGUFFamily makeWindowedGemma(const char *Type, const char *Architecture,
   return F;
 }
 
+static Modules makePostNorms() {
+  return {{"post_attention_layernorm", "post_attention_norm"},
+          {"post_feedforward_layernorm", "post_ffw_norm"}};
+}
+
+/// OLMo2, OLMo3 and EXAONE 4, with norms behind both halves of a layer alone.
+static GGUFFamily makePostNormed(const char *Type, const char *Architecture) {
+  return makeDecoder(Type, Architecture,
+                     join(join(join(HeadNorms, makeFeedForward(false)),
+                               makeAttention(false, false)),
+                          makePostNorms()));
+}
+
+static GGUFFamily makeSeedOss() {
+  return makeDecoder(
+      "seed_oss", "seed_oss",
+      join(join({{"input_layernorm", "attn_norm"},
+                 {"post_attention_layernorm", "post_attention_norm"}},
+                makeFeedForward(false)),
+           makeAttention(true, false)));
+}
+
+static GGUFFamily makeArcee() {
+  GGUFFamily F = makeDecoder(
+      "arcee", "arcee",
+      join(join(makePreNorms(), makeAttention(false, false)),
+           {{"mlp.up_proj", "ffn_up"}, {"mlp.down_proj", "ffn_down"}}));
+  F.Activations = {"relu2"};
+  F.RotatesNeighbours = true;
+  return F;
+}
+
+/// Its rotation turns neighbours in both.
+static GGUFFamily makeGLM4() {
+  return makeDecoder("glm4", "glm4",
+                     join(makeAttention(true, false),
+                          {{"input_layernorm", "attn_norm"},
+                           {"post_self_attn_layernorm", "post_attention_norm"},
+                           {"post_attention_layernorm", "ffn_norm"},
+                           {"post_mlp_layernorm", "post_ffw_norm"},
+                           {"mlp.gate_up_proj", "ffn_up"},
+                           {"mlp.down_proj", "ffn_down"}}));
+}
+
+static GGUFFamily makePhi() {
+  GGUFFamily F = makeDecoder("phi", "phi2",
+                             {{"input_layernorm", "attn_norm", true},
+                              {"self_attn.q_proj", "attn_q", true},
+                              {"self_attn.k_proj", "attn_k", true},
+                              {"self_attn.v_proj", "attn_v", true},
+                              {"self_attn.dense", "attn_output", true},
+                              {"mlp.fc1", "ffn_up", true},
+                              {"mlp.fc2", "ffn_down", true}});
+  F.Whole = {{"model.embed_tokens", "token_embd"},
+             {"model.final_layernorm", "output_norm", true},
+             {"lm_head", "output", true}};
+  F.Activations = GeluTanh;
+  F.HasLayerNorm = F.NeedsOutput = true;
+  F.EpsilonKey = "layer_norm_eps";
+  return F;
+}
+
+static GGUFFamily makeStarCoder2() {
+  GGUFFamily F = makeDecoder(
+      "starcoder2", "starcoder2",
+      join(join(makePreNorms(true), makeAttention(true, true)),
+           {{"mlp.c_fc", "ffn_up", true}, {"mlp.c_proj", "ffn_down", true}}));
+  F.Whole = makeWhole(/*HasBias=*/true);
+  F.Activations = GeluTanh;
+  F.HasLayerNorm = true;
+  F.EpsilonKey = "norm_epsilon";
+  return F;
+}
+
 static GGUFFamily makePhi3() {
   return makeDecoder("phi3", "phi3",
                      join(makePreNorms(), {{"self_attn.qkv_proj", "attn_qkv"},
@@ -132,6 +206,7 @@ static GGUFFamily makeStableLM() {
                        makeAttention(true, false)));
   F.Whole = makeWhole(/*HasBias=*/true);
   F.HasLayerNorm = F.NeedsOutput = true;
+  F.EpsilonKey = "layer_norm_eps";
   return F;
 }
 
@@ -150,6 +225,7 @@ static GGUFFamily makeGPT2() {
   F.ActivationKey = "activation_function";
   F.Activations = GeluTanh;
   F.IsInOut = F.HasLayerNorm = true;
+  F.EpsilonKey = "layer_norm_epsilon";
   return F;
 }
 
@@ -171,25 +247,27 @@ static GGUFFamily makeGPTNeoX() {
   // llama.cpp approximates GELU by tanh.
   F.Activations = {"gelu", "gelu_new", "gelu_pytorch_tanh"};
   F.InterleavesHeads = F.NeedsOutput = F.HasLayerNorm = true;
+  F.EpsilonKey = "layer_norm_eps";
   return F;
 }
 
 static const std::vector<GGUFFamily> &getFamilies() {
   static const std::vector<GGUFFamily> Families = {
+      makeArcee(),
+      makePostNormed("exaone4", "exaone4"),
       makeGemma("gemma", "gemma", makePreNorms()),
       makeWindowedGemma("gemma2", "gemma2", FourNorms),
       makeWindowedGemma("gemma3_text", "gemma3", join(FourNorms, HeadNorms)),
+      makeGLM4(),
       makeGPT2(),
       makeGPTNeoX(),
       makeLlama("granite", "granite", /*HasBias=*/true),
       makeLlama("llama", "llama", /*HasBias=*/true),
       makeLlama("mistral", "llama", /*HasBias=*/false),
       makeMixtral(),
-      makeDecoder("olmo2", "olmo2",
-                  join(join(join(HeadNorms, makeFeedForward(false)),
-                            makeAttention(false, false)),
-                       {{"post_attention_layernorm", "post_attention_norm"},
-                        {"post_feedforward_layernorm", "post_ffw_norm"}})),
+      makePostNormed("olmo2", "olmo2"),
+      makePostNormed("olmo3", "olmo2"),
+      makePhi(),
       makePhi3(),
       makeDecoder("qwen2", "qwen2",
                   join(join(makePreNorms(), makeFeedForward(false)),
@@ -199,8 +277,10 @@ static const std::vector<GGUFFamily> &getFamilies() {
                             makeAttention(false, false)),
                        HeadNorms)),
       makeQwen3Moe(),
+      makeSeedOss(),
       makeLlama("smollm3", "smollm3", /*HasBias=*/false),
-      makeStableLM()};
+      makeStableLM(),
+      makeStarCoder2()};
   return Families;
 }
 

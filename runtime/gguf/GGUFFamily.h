@@ -47,6 +47,8 @@ struct GGUFFamily {
   /// llama.cpp wants a matrix of its own for logits.
   bool NeedsOutput = false;
   bool HasLayerNorm = false;
+  /// The key of the epsilon of norms.
+  const char *EpsilonKey = "rms_norm_eps";
 };
 
 /// Null if llama.cpp has none of that name.

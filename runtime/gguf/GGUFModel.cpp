@@ -103,6 +103,12 @@ void ModelWriter::checkOwnKeys() const {
     for (const char *Key :
          {"attn_logit_softcapping", "final_logit_softcapping"})
       require(Facts.has(Key), Key, "set");
+  // Of other depths, it lets all layers attend to all tokens.
+  if (is("exaone4"))
+    require(Layers == 64 || !findWindow(), "sliding_window",
+            "null but for 64 layers");
+  if (is("starcoder2"))
+    require(Facts.has("use_bias"), "use_bias", "true");
   if (is("gpt2"))
     require(Facts.has("scale_attn_weights"), "scale_attn_weights", "true");
   if (is("gpt_neox"))
@@ -135,7 +141,8 @@ void ModelWriter::writeContext() {
   Context = Config.integer("max_position_embeddings",
                            Config.integer("n_positions", Model.seq_len));
   int64_t Window = findWindow();
-  bool HasWindows = is("gemma2") || is("gemma3_text");
+  bool HasWindows = is("gemma2") || is("gemma3_text") || is("olmo3") ||
+                    (is("exaone4") && Window);
   if (HasWindows) {
     File.setCount(key("attention.sliding_window"), Window);
     const json::Value *Types = Facts.find("layer_types");
@@ -143,7 +150,9 @@ void ModelWriter::writeContext() {
     bool IsUsual = true;
     for (size_t I = 0; Types && I < Types->elements().size(); ++I) {
       Pattern.push_back(Types->elements()[I].asString() == "sliding_attention");
-      IsUsual &= Pattern[I] == ((I + 1) % (is("gemma2") ? 2 : 6) != 0);
+      bool IsGemma = is("gemma2") || is("gemma3_text");
+      IsUsual &=
+          IsGemma && Pattern[I] == ((I + 1) % (is("gemma2") ? 2 : 6) != 0);
     }
     if (!IsUsual)
       File.setFlags(key("attention.sliding_window_pattern"), Pattern);
@@ -170,13 +179,9 @@ void ModelWriter::writeSizes() {
   File.setCount(key("attention.head_count_kv"), getNumKVHeads());
   File.setCount(key("attention.key_length"), HeadDim);
   File.setCount(key("attention.value_length"), HeadDim);
-  if (!Family.HasLayerNorm)
-    File.setNumber(key("attention.layer_norm_rms_epsilon"),
-                   Facts.getNumber("rms_norm_eps"));
-  else
-    File.setNumber(
-        key("attention.layer_norm_epsilon"),
-        Facts.getNumber(is("gpt2") ? "layer_norm_epsilon" : "layer_norm_eps"));
+  File.setNumber(key(Family.HasLayerNorm ? "attention.layer_norm_epsilon"
+                                         : "attention.layer_norm_rms_epsilon"),
+                 Facts.getNumber(Family.EpsilonKey));
   if (is("gpt_neox") || is("stablelm"))
     File.setFlag(key("use_parallel_residual"),
                  Facts.has("use_parallel_residual"));
@@ -283,9 +288,9 @@ void ModelWriter::writeRope() {
                  Facts.getNumber("rope_scaling.rope_theta"));
   File.setCount(key("rope.dimension_count"),
                 static_cast<int64_t>(static_cast<double>(HeadDim) * Part));
-  if (Facts.find("rope_local_base_freq"))
-    File.setNumber(key("rope.freq_base_swa"),
-                   Facts.getNumber("rope_local_base_freq"));
+  if (const char *Sliding = "rope_parameters.sliding_attention.rope_theta";
+      Facts.find(Sliding))
+    File.setNumber(key("rope.freq_base_swa"), Facts.getNumber(Sliding));
   if (is("phi3"))
     File.setCount(key("rope.scaling.original_context_length"),
                   Facts.getCount("original_max_position_embeddings"));

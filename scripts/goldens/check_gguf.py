@@ -47,7 +47,8 @@ TEXTS = [
     "<|im_start|>user\nHello<|im_end|>\n",
 ]
 # llama.cpp looks GELU up in a table of f16.
-TOLERANCE = {"gpt2": 2e-2, "gpt_neox": 2e-2, "gemma": 2e-2, "gemma2": 2e-2, "gemma3": 2e-2}
+TOLERANCE = dict.fromkeys(
+    ("gpt2", "gpt_neox", "gemma", "gemma2", "gemma3", "phi", "starcoder2"), 2e-2)
 
 # Keys that describe where a file comes from, or that llama.cpp reads from
 # another one; the second group only Poplar writes.
@@ -112,6 +113,20 @@ FAMILIES = {
         residual_multiplier=0.5, logits_scaling=2.0)),
     "smollm3": ("SmolLM3", "bpe", dict(num_hidden_layers=4)),
     "stablelm": ("StableLm", "bpe", dict(use_qkv_bias=True)),
+    "seed_oss": ("SeedOss", "bpe", dict(head_dim=24)),
+    "arcee": ("Arcee", "bpe", {}),
+    "glm4": ("Glm4", "bpe", dict(head_dim=24)),
+    "phi": ("Phi", "bpe", dict(num_key_value_heads=4, intermediate_size=256)),
+    "starcoder2": ("Starcoder2", "bpe", {}),
+    "exaone4": ("Exaone4", "bpe", dict(
+        sliding_window=None, layer_types=["full_attention"] * 2)),
+    "exaone4_windows": ("Exaone4", "bpe", dict(
+        num_hidden_layers=64, sliding_window=16)),
+    "olmo3": ("Olmo3", "bpe", dict(
+        num_hidden_layers=4, sliding_window=16, rope_parameters=dict(
+            full_attention=dict(rope_type="yarn", rope_theta=500000.0, factor=4.0,
+                                original_max_position_embeddings=32),
+            sliding_attention=dict(rope_type="default", rope_theta=500000.0)))),
 }
 
 # The converter knows public tokenizers by hashes; it is told what this one is.
