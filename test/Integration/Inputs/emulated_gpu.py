@@ -51,6 +51,8 @@ ALONE = [
     ("gemma2", "hopper_bf16", 1e-2),
     ("phi3", "volta", 1e-5),
     ("gpt_neox", "ampere", 1e-5),
+    # Neighbouring columns rotated.
+    ("glm4", "ampere", 1e-5),
     # Logits in chunks of tokens.
     ("llama:8192", "ampere", 1e-5),
     ("gpt2:4096", "hopper_bf16", 1e-2),
