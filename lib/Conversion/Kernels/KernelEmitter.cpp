@@ -37,21 +37,33 @@ void KernelEmitter::setUpStorage(ValueRange pointers) {
   }
 }
 
+/// The table of a module that has these values; null if there is none.
+static LLVM::GlobalOp findTable(Operation *symbols, Attribute values) {
+  for (auto global : symbols->getRegion(0).getOps<LLVM::GlobalOp>())
+    if (global.getValueOrNull() == values)
+      return global;
+  return nullptr;
+}
+
 Value KernelEmitter::addressOfConstant(DenseElementsAttr value) {
   std::string name = (source.getName() + ".constant").str();
-  SymbolTable table(symbols);
-  OpBuilder::InsertionGuard guard(builder);
+  auto flat =
+      RankedTensorType::get({value.getNumElements()}, value.getElementType());
+  DenseElementsAttr values = value.reshape(flat);
+  // The kernels of an image share tables; those of hosts are modules of their
+  // own later, and share them there.
   LLVM::GlobalOp global;
-  {
+  if (constantSpace)
+    global = findTable(symbols, values);
+  if (!global) {
+    SymbolTable table(symbols);
     OpBuilder atModule =
         OpBuilder::atBlockBegin(&symbols->getRegion(0).front());
     auto type = LLVM::LLVMArrayType::get(value.getElementType(),
                                          value.getNumElements());
-    auto flat =
-        RankedTensorType::get({value.getNumElements()}, value.getElementType());
-    global = LLVM::GlobalOp::create(
-        atModule, loc, type, /*isConstant=*/true, LLVM::Linkage::Internal, name,
-        value.reshape(flat), /*alignment=*/64, constantSpace);
+    global = LLVM::GlobalOp::create(atModule, loc, type, /*isConstant=*/true,
+                                    LLVM::Linkage::Internal, name, values,
+                                    /*alignment=*/64, constantSpace);
     table.insert(global);
   }
   Value pointer = LLVM::AddressOfOp::create(builder, loc, global);
