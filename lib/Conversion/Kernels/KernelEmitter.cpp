@@ -136,6 +136,16 @@ Value KernelEmitter::evaluate(AffineExpr expr) {
   }
 }
 
+/// Whether a remainder is that of a dimension that is less than the divisor.
+static bool isBelow(linalg::GenericOp op, AffineBinaryOpExpr mod) {
+  auto dim = dyn_cast<AffineDimExpr>(mod.getLHS());
+  auto divisor = dyn_cast<AffineConstantExpr>(mod.getRHS());
+  if (!dim || !divisor)
+    return false;
+  int64_t range = op.getStaticLoopRanges()[dim.getPosition()];
+  return !ShapedType::isDynamic(range) && range <= divisor.getValue();
+}
+
 FailureOr<SmallVector<Value>> KernelEmitter::evaluate(linalg::GenericOp op,
                                                       AffineMap map) {
   SmallVector<Value> indices;
@@ -143,7 +153,7 @@ FailureOr<SmallVector<Value>> KernelEmitter::evaluate(linalg::GenericOp op,
     // `t mod P` with T <= P only says that the table is longer than the
     // sequence.
     if (auto mod = dyn_cast<AffineBinaryOpExpr>(expr);
-        mod && mod.getKind() == AffineExprKind::Mod)
+        mod && mod.getKind() == AffineExprKind::Mod && isBelow(op, mod))
       expr = mod.getLHS();
     Value index = evaluate(expr);
     if (!index)
