@@ -36,7 +36,7 @@ LAYERS = {
         ("gemm", ["support", "comm", "program"]),
         ("job", ["support", "comm", "program"]),
         ("host", ["support", "program", "gemm", "job"]),
-        ("cuda", ["support", "comm", "program", "gemm", "job"]),
+        ("cuda", ["support", "comm", "program", "gemm", "kernels", "job"]),
         ("data", ["support", "tokenizer", "template", "comm", "program", "job"]),
         ("checkpoint", ["support", "tokenizer", "comm", "program", "job"]),
         ("gguf", ["support", "tokenizer", "comm", "program", "job", "data", "checkpoint"]),

@@ -7,13 +7,15 @@
 //===----------------------------------------------------------------------===//
 //
 // What runtime/cuda/ calls of libcublasLt, beside Driver.cpp: every product is
-// a line of the trace. Matrices are column-major, as the library's are.
+// a line of the trace. Matrices are column-major, as the library's are. With
+// POPLAR_COUNTING_REFUSE_EPILOGUES, products have none.
 //
 //===----------------------------------------------------------------------===//
 
 #include "cuda/BlasLt.h"
 #include "Trace.h"
 
+#include <cstdlib>
 #include <cstring>
 #include <sstream>
 
@@ -105,9 +107,14 @@ Status cublasLtMatmulAlgoConfigGetAttribute(const Algorithm *, int, void *value,
   return 0;
 }
 
-Status cublasLtMatmulAlgoGetHeuristic(Object, Object, Object, Object, Object,
-                                      Object, Object, int, Heuristic *result,
-                                      int *found) {
+Status cublasLtMatmulAlgoGetHeuristic(Object, Object description, Object,
+                                      Object, Object, Object, Object, int,
+                                      Heuristic *result, int *found) {
+  constexpr Status notSupported = 15;
+  const auto &product = *static_cast<const Description *>(description);
+  if (product.epilogue != EpilogueNone &&
+      std::getenv("POPLAR_COUNTING_REFUSE_EPILOGUES"))
+    return notSupported;
   *result = {};
   *found = 1;
   return 0;

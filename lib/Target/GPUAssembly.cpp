@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Optimize.h"
+#include "PTXTables.h"
 #include "Poplar/Target/GPU.h"
 #include "Poplar/Target/GPUImage.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
@@ -111,9 +112,15 @@ LogicalResult poplar::emitGPUAssembly(ModuleOp module, const GPUChip &chip,
              << function.getName() << "', which is in no library for "
              << chip.name;
   llvm::legacy::PassManager codegen;
-  if (machine->addPassesToEmitFile(codegen, out, nullptr,
+  llvm::SmallString<0> text;
+  llvm::raw_svector_ostream assembly(text);
+  if (machine->addPassesToEmitFile(codegen, assembly, nullptr,
                                    llvm::CodeGenFileType::AssemblyFile))
     return kernels.emitError("this target emits no assembly");
   codegen.run(*llvmModule);
+  if (chip.isNVIDIA())
+    writePTXTables(text, out);
+  else
+    out << text;
   return success();
 }

@@ -211,6 +211,8 @@ void poplar::buildKernelPipeline(OpPassManager &pm,
   pm.addNestedPass<func::FuncOp>(createLinalgElementwiseOpFusionPass());
   pm.addPass(createCSEPass());
   pm.addPass(createMergeUnitResults());
+  if (!options.chip.empty())
+    pm.addPass(createSplitHeadSums());
   // ...in as few kernels as can be.
   pm.addPass(createFormKernels());
 }

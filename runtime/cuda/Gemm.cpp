@@ -201,6 +201,18 @@ struct CublasCache::Impl {
       Kernels = std::make_unique<WireKernels>();
     return *Kernels;
   }
+  /// Loads the kernels that a product needs besides, with room for their sums.
+  void prepareKernels(const PoplarGemm &Gemm, const Prepared &P,
+                      int64_t Batch) {
+    int64_t NumSums = countBiasGradients(Gemm);
+    if (P.IsPlain || NumSums)
+      getKernels();
+    // Also for when the library refuses later, and what is queued has
+    // addresses.
+    if (NumSums)
+      reserveSums(
+          4 * WireKernels::countPartials(getExtents(Gemm, Batch).K, NumSums));
+  }
   void check(Status S, const char *What) const {
     if (S != 0)
       fail(Lt.Name, " cannot ", What, ": ", Lt.cublasLtGetStatusName(S));
@@ -240,6 +252,18 @@ struct CublasCache::Impl {
   /// Chooses an algorithm for every part; not 0 if the library has none.
   Status choose(const PoplarGemm &Gemm, Prepared &P);
   Status choose(Object Description, Part &P);
+  /// Chooses algorithms without the epilogue that the library refuses by `S`: a
+  /// kernel does what it would.
+  Status chooseWithout(const PoplarGemm &Gemm, Prepared &P, int64_t Batch,
+                       Status S);
+  /// Starts a part of a product; not 0 if the library does not.
+  Status start(const Prepared &P, const Part &Own, const GemmOperands &Operands,
+               int32_t OperandType, int32_t ResultType, Stream Queue) const;
+  /// Room for sums, or partial sums, of the gradients of a bias.
+  void reserveSums(int64_t Bytes) {
+    if (Bytes > getSumBytes())
+      Sums = std::make_unique<Allocation>(Bytes);
+  }
   /// Does what an epilogue would, once there is the product.
   void finish(const PoplarGemm &Gemm, const GemmOperands &Operands,
               int64_t Batch, Stream Queue) const;
@@ -252,7 +276,8 @@ struct CublasCache::Impl {
   char *Scratch = nullptr;
   Object Handle = nullptr, Preference = nullptr;
   std::unordered_map<GemmKey, Prepared, GemmKeyHash> Products;
-  /// The library stores gradients of biases; here, until they are added.
+  /// The library stores gradients of biases; here, until they are added. The
+  /// kernels have their partial sums here.
   std::unique_ptr<Allocation> Sums;
   std::unique_ptr<WireKernels> Kernels;
   /// Epilogues that the library has refused, by type and name.
@@ -296,8 +321,7 @@ Status CublasCache::Impl::setEpilogue(const PoplarGemm &Gemm,
     if (Status S = Set(AuxLeading, Gemm.n))
       return S;
   }
-  if (SumBytes > getSumBytes())
-    Sums = std::make_unique<Allocation>(SumBytes);
+  reserveSums(SumBytes);
   return 0;
 }
 
@@ -333,18 +357,42 @@ Status CublasCache::Impl::choose(const PoplarGemm &Gemm, Prepared &P) {
   return S;
 }
 
+Status CublasCache::Impl::chooseWithout(const PoplarGemm &Gemm, Prepared &P,
+                                        int64_t Batch, Status S) {
+  sayOnce(Gemm, S);
+  P.IsPlain = true;
+  prepareKernels(Gemm, P, Batch);
+  return choose(Gemm, P);
+}
+
+Status CublasCache::Impl::start(const Prepared &P, const Part &Own,
+                                const GemmOperands &Operands,
+                                int32_t OperandType, int32_t ResultType,
+                                Stream Queue) const {
+  const float Alpha = 1, Beta = Own.Accumulates ? 1 : 0;
+  auto At = [&](const void *Matrix, int64_t Element) {
+    return static_cast<const char *>(Matrix) + Element * getWidth(OperandType);
+  };
+  char *C = static_cast<char *>(Operands.C) + Own.AtC * getWidth(ResultType);
+  return Lt.cublasLtMatmul(
+      Handle, P.Description, &Alpha, At(Operands.B, Own.AtB), Own.Left,
+      At(Operands.A, Own.AtA), Own.Right, &Beta, C, Own.Result, C, Own.Result,
+      &Own.Choice.Choice, Scratch + InFront, ScratchBytes, Queue);
+}
+
 void CublasCache::Impl::finish(const PoplarGemm &Gemm,
                                const GemmOperands &Operands, int64_t Batch,
                                Stream Queue) const {
   auto [M, N, Depth] = getExtents(Gemm, Batch);
-  auto *Sums = static_cast<float *>(Operands.Aux);
+  auto *Gradients = static_cast<float *>(Operands.Aux);
+  auto *Partials = Sums ? reinterpret_cast<float *>(Sums->data()) : nullptr;
   // Element [i, j] of op(A), and [j, i] of op(B), j being summed over.
   if (Gemm.epilogue == POPLAR_BIAS_GRAD_A)
-    return Kernels->addSums(Sums, Operands.A, Gemm.a_type,
+    return Kernels->addSums(Gradients, Partials, Operands.A, Gemm.a_type,
                             Gemm.trans_a ? 1 : Depth, Gemm.trans_a ? M : 1,
                             Depth, M, Queue);
   if (Gemm.epilogue == POPLAR_BIAS_GRAD_B)
-    return Kernels->addSums(Sums, Operands.B, Gemm.b_type,
+    return Kernels->addSums(Gradients, Partials, Operands.B, Gemm.b_type,
                             Gemm.trans_b ? Depth : 1, Gemm.trans_b ? 1 : N,
                             Depth, N, Queue);
   Kernels->applyEpilogue(Operands.C, Gemm.has_bias ? Operands.Bias : nullptr,
@@ -409,13 +457,9 @@ void CublasCache::prepare(const PoplarGemm &Gemm, int64_t Batch, bool Fuse) {
   Data->set(P.Description, TransB, Gemm.trans_a ? Transposed : Plain);
   P.IsPlain = !Fuse && getEpilogue(Gemm);
   Status S = Data->choose(Gemm, P);
-  if (S != 0 && getEpilogue(Gemm) && !P.IsPlain) {
-    Data->sayOnce(Gemm, S);
-    P.IsPlain = true;
-    S = Data->choose(Gemm, P);
-  }
-  if (P.IsPlain || countBiasGradients(Gemm))
-    Data->getKernels();
+  if (S != 0 && getEpilogue(Gemm) && !P.IsPlain)
+    S = Data->chooseWithout(Gemm, P, Batch, S);
+  Data->prepareKernels(Gemm, P, Batch);
   if (S == 0)
     return;
   fail(Data->Lt.Name, " cannot multiply [", Whole.M, ",", Whole.K, "] by [",
@@ -440,38 +484,39 @@ void CublasCache::run(const PoplarGemm &Gemm, const GemmOperands &Operands,
   auto It = Data->Products.find(GemmKey{&Gemm, Batch});
   if (It == Data->Products.end())
     fail("a GEMM of ", Batch, " samples was not prepared");
-  const Prepared &P = It->second;
+  Prepared &P = It->second;
   if (Gemm.has_bias && !P.IsPlain)
     Data->set(P.Description, BiasPointer, Operands.Bias);
   if (hasAux(Gemm) && !P.IsPlain)
     Data->set(P.Description, AuxPointer, Operands.Aux);
-  int64_t NumSums = P.IsPlain ? 0 : countBiasGradients(Gemm);
-  if (NumSums)
+  int64_t NumSums = countBiasGradients(Gemm);
+  if (NumSums && !P.IsPlain)
     Data->set(P.Description, BiasPointer, Data->Sums->data());
-  const void *B = Operands.B;
+  GemmOperands Wide = Operands;
   if (poplar_is_quantized(Gemm.b_type)) {
-    Data->Kernels->dequantize(B, Gemm.b_type, Gemm.trans_b ? Gemm.n : Gemm.k,
-                              Gemm.trans_b ? Gemm.k : Gemm.n, Data->Scratch,
-                              Gemm.a_type, Queue);
-    B = Data->Scratch;
+    Data->Kernels->dequantize(
+        Operands.B, Gemm.b_type, Gemm.trans_b ? Gemm.n : Gemm.k,
+        Gemm.trans_b ? Gemm.k : Gemm.n, Data->Scratch, Gemm.a_type, Queue);
+    Wide.B = Data->Scratch;
   }
   // Operands are of one type, once they are dequantised.
-  auto At = [&](const void *Matrix, int64_t Element) {
-    return static_cast<const char *>(Matrix) + Element * getWidth(Gemm.a_type);
+  auto Start = [&](const Part &Own) {
+    return Data->start(P, Own, Wide, Gemm.a_type, Gemm.c_type, Queue);
   };
   for (const Part &Own : P.Parts) {
-    const float Alpha = 1, Beta = Own.Accumulates ? 1 : 0;
-    char *C = static_cast<char *>(Operands.C) + Own.AtC * getWidth(Gemm.c_type);
-    Data->check(Data->Lt.cublasLtMatmul(
-                    Data->Handle, P.Description, &Alpha, At(B, Own.AtB),
-                    Own.Left, At(Operands.A, Own.AtA), Own.Right, &Beta, C,
-                    Own.Result, C, Own.Result, &Own.Choice.Choice,
-                    Data->Scratch + Data->InFront, Data->ScratchBytes, Queue),
-                "run a product");
+    Status S = Start(Own);
+    // What was chosen with an epilogue may still be refused when it is to run.
+    // Nothing of the product is done then, unless there is an earlier part.
+    if (S != 0 && getEpilogue(Gemm) && !P.IsPlain && &Own == &P.Parts.front()) {
+      S = Data->chooseWithout(Gemm, P, Batch, S);
+      if (S == 0)
+        S = Start(Own);
+    }
+    Data->check(S, "run a product");
   }
   if (P.IsPlain)
     Data->finish(Gemm, Operands, Batch, Queue);
-  if (NumSums)
+  else if (NumSums)
     Data->Kernels->add(static_cast<float *>(Operands.Aux),
                        reinterpret_cast<const float *>(Data->Sums->data()),
                        NumSums, Queue);

@@ -45,6 +45,8 @@ public:
   void setScratch(void *Memory);
   /// Bytes of the GPU's memory that it has taken for what is prepared.
   int64_t getOwnBytes() const;
+  /// Queues a product. If the library refuses to run it with its epilogue, it
+  /// is run without from now on, and a kernel of the runtime does the rest.
   void run(const PoplarGemm &Gemm, const GemmOperands &Operands, int64_t Batch,
            Stream Queue);
 

@@ -8,6 +8,7 @@
 
 #include "cuda/WireKernels.h"
 #include "Poplar/Runtime/ABI.h"
+#include "kernels/gpu/WireSums.h"
 #include "program/Quantized.h"
 #include "support/Error.h"
 
@@ -33,7 +34,9 @@ WireKernels::WireKernels() {
         "find a kernel of collectives");
   check(D.cuModuleGetFunction(&Epilogues, Loaded, "poplar_wire_epilogue"),
         "find a kernel for products");
-  check(D.cuModuleGetFunction(&Sums, Loaded, "poplar_wire_sums"),
+  check(D.cuModuleGetFunction(&PartialSums, Loaded, "poplar_wire_partial_sums"),
+        "find a kernel for products");
+  check(D.cuModuleGetFunction(&AddPartials, Loaded, "poplar_wire_add_partials"),
         "find a kernel for products");
   check(D.cuModuleGetFunction(&Dequantize, Loaded, "poplar_wire_dequantize"),
         "find a kernel for products");
@@ -45,17 +48,23 @@ WireKernels::WireKernels() {
 
 WireKernels::~WireKernels() { Driver::get().cuModuleUnload(Loaded); }
 
-/// Arguments of eight bytes each, the last of which is the count.
+/// Arguments of eight bytes each.
 template <size_t N>
-static void launch(Function F, void *(&Arguments)[N], int64_t Count,
-                   Stream Queue) {
-  int64_t Blocks = (Count - 1) / POPLAR_GPU_FLAT_THREADS + 1;
+static void launchBlocks(Function F, void *(&Arguments)[N], int64_t Blocks,
+                         Stream Queue) {
   if (Blocks > INT32_MAX)
-    fail("a slice of ", Count, " elements is more than a kernel starts");
+    fail("a kernel of ", Blocks, " blocks is more than a GPU starts");
   check(Driver::get().cuLaunchKernel(F, static_cast<unsigned>(Blocks), 1, 1,
                                      POPLAR_GPU_FLAT_THREADS, 1, 1, 0, Queue,
                                      Arguments, nullptr),
         "start a kernel");
+}
+
+/// The last argument is the count.
+template <size_t N>
+static void launch(Function F, void *(&Arguments)[N], int64_t Count,
+                   Stream Queue) {
+  launchBlocks(F, Arguments, (Count - 1) / POPLAR_GPU_FLAT_THREADS + 1, Queue);
 }
 
 void WireKernels::convert(const void *Source, Type From, Type Wire,
@@ -91,13 +100,38 @@ void WireKernels::applyEpilogue(void *Result, const void *Bias, void *Aux,
     launch(Epilogues, Arguments, Count, Queue);
 }
 
-void WireKernels::addSums(float *Sum, const void *Values, int32_t Type,
-                          int64_t Step, int64_t Stride, int64_t Depth,
-                          int64_t Count, Stream Queue) const {
+/// How `Depth` values of each of `Count` sums are divided among blocks: enough
+/// of them for the multiprocessors of large GPUs, none with few rows.
+namespace {
+struct SumChunks {
+  static constexpr int64_t WantedBlocks = 512, LeastRows = 64;
+
+  SumChunks(int64_t Depth, int64_t Count)
+      : Tiles((Count - 1) / POPLAR_WIRE_SUMS + 1) {
+    int64_t Wanted = std::max<int64_t>(1, WantedBlocks / Tiles);
+    Rows = std::max((Depth - 1) / Wanted + 1, LeastRows);
+    Chunks = (Depth - 1) / Rows + 1;
+  }
+  int64_t Tiles, Rows, Chunks;
+};
+} // namespace
+
+int64_t WireKernels::countPartials(int64_t Depth, int64_t Count) {
+  return SumChunks(Depth, Count).Chunks * Count;
+}
+
+void WireKernels::addSums(float *Sum, float *Partials, const void *Values,
+                          int32_t Type, int64_t Step, int64_t Stride,
+                          int64_t Depth, int64_t Count, Stream Queue) const {
+  if (Count == 0 || Depth == 0)
+    return;
+  SumChunks Cut(Depth, Count);
   int64_t Wide = Type;
-  void *Arguments[] = {&Sum, &Values, &Wide, &Step, &Stride, &Depth, &Count};
-  if (Count)
-    launch(Sums, Arguments, Count, Queue);
+  void *First[] = {&Partials, &Values, &Wide,     &Step,
+                   &Stride,   &Depth,  &Cut.Rows, &Count};
+  launchBlocks(PartialSums, First, Cut.Tiles * Cut.Chunks, Queue);
+  void *Second[] = {&Sum, &Partials, &Cut.Chunks, &Count};
+  launch(AddPartials, Second, Count, Queue);
 }
 
 void WireKernels::prepareTables() {

@@ -40,10 +40,12 @@ public:
                      int32_t Epilogue, int32_t Type, int64_t Columns,
                      int64_t Count, Stream Queue) const;
   /// Sum[i] += Values[i * Step] + Values[i * Step + Stride] + ..., `Depth` of
-  /// them, in that order.
-  void addSums(float *Sum, const void *Values, int32_t Type, int64_t Step,
-               int64_t Stride, int64_t Depth, int64_t Count,
+  /// them, for each i < `Count`, in two stages whose order does not change.
+  /// `Partials` has room for countPartials(Depth, Count) numbers.
+  void addSums(float *Sum, float *Partials, const void *Values, int32_t Type,
+               int64_t Step, int64_t Stride, int64_t Depth, int64_t Count,
                Stream Queue) const;
+  static int64_t countPartials(int64_t Depth, int64_t Count);
   /// Copies the tables of what follows to the GPU, once.
   void prepareTables();
   /// Writes a quantised matrix [Rows, Columns] in `Type`.
@@ -61,7 +63,8 @@ public:
 
 private:
   Module Loaded = nullptr;
-  Function Convert, Add, Epilogues, Sums, Dequantize, WidenStates, RoundStates;
+  Function Convert, Add, Epilogues, PartialSums, AddPartials, Dequantize,
+      WidenStates, RoundStates;
   /// The values of NF4, then those of the dynamic maps, with signs and without,
   /// then the middles of each.
   std::unique_ptr<Allocation> Tables;

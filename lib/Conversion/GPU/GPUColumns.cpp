@@ -16,8 +16,8 @@ using namespace poplar;
 /// Rows that a thread of a kernel over columns reads at a time.
 static constexpr int64_t kRowsUnderWay = 4;
 
-LogicalResult GPUKernelEmitter::emitColumnOp(linalg::GenericOp op, Value column,
-                                             Value group) {
+LogicalResult GPUKernelEmitter::emitColumnOp(linalg::GenericOp op, Value sample,
+                                             Value column, Value group) {
   SmallVector<int64_t> ranges = op.getStaticLoopRanges();
   unsigned count = op->getNumResults();
   SmallVector<Combiner> combiners;
@@ -34,11 +34,14 @@ LogicalResult GPUKernelEmitter::emitColumnOp(linalg::GenericOp op, Value column,
   }
   // The rows of this thread's group; none beyond the last column.
   Value isColumn = less(column, constant(ranges[2]));
-  Value end = arith::SelectOp::create(builder, loc, isColumn,
-                                      multiply(batch, ranges[1]), constant(0));
+  Value numRows = sample ? constant(ranges[1]) : multiply(batch, ranges[1]);
+  Value end =
+      arith::SelectOp::create(builder, loc, isColumn, numRows, constant(0));
   FailureOr<SmallVector<Lanes>> partial = accumulateLanes(
       op, column, group, end, rows, kRowsUnderWay, cut(neutral),
       [&](Value row) {
+        if (sample)
+          return SmallVector<Value, 3>{sample, row, column};
         Value length = constant(ranges[1]);
         return SmallVector<Value, 3>{
             arith::DivUIOp::create(builder, loc, row, length),
@@ -89,7 +92,7 @@ LogicalResult GPUKernelEmitter::emitColumnOp(linalg::GenericOp op, Value column,
       builder, loc, arith::AndIOp::create(builder, loc, isFirst, isColumn));
   OpBuilder::InsertionGuard outside(builder);
   builder.setInsertionPointToStart(guard.thenBlock());
-  dims = {constant(0), constant(0), column};
+  dims = {sample ? sample : constant(0), constant(0), column};
   SmallVector<Lanes> totals;
   for (unsigned i = 0; i < count; ++i) {
     FailureOr<Lanes> initial =
@@ -116,11 +119,20 @@ LogicalResult GPUKernelEmitter::emitColumnOp(linalg::GenericOp op, Value column,
 
 LogicalResult GPUKernelEmitter::emitColumns() {
   thread = threadIndex(gpu::Dimension::x);
-  Value group = threadIndex(gpu::Dimension::y);
-  Value column =
-      add(multiply(blockIndex(), threads * lanes), multiply(thread, lanes));
+  Value group = threadIndex(gpu::Dimension::y), block = blockIndex(), sample;
+  if (source.getPerSample()) {
+    int64_t width = ops.front().getStaticLoopRanges()[2];
+    if (width % (threads * lanes))
+      return source.emitOpError("has ")
+             << width << " columns a sample, which is no multiple of the "
+             << threads * lanes << " of a block";
+    Value blocks = constant(width / (threads * lanes));
+    sample = arith::DivUIOp::create(builder, loc, block, blocks);
+    block = arith::RemUIOp::create(builder, loc, block, blocks);
+  }
+  Value column = add(multiply(block, threads * lanes), multiply(thread, lanes));
   for (linalg::GenericOp op : ops)
-    if (failed(emitColumnOp(op, column, group)))
+    if (failed(emitColumnOp(op, sample, column, group)))
       return failure();
   return success();
 }

@@ -50,8 +50,10 @@ private:
   mlir::LogicalResult emitReduction(mlir::linalg::GenericOp op);
   mlir::LogicalResult emitScalarOp(mlir::linalg::GenericOp op);
   mlir::LogicalResult emitColumns();
+  /// `sample` is null if all samples are added up.
   mlir::LogicalResult emitColumnOp(mlir::linalg::GenericOp op,
-                                   mlir::Value column, mlir::Value group);
+                                   mlir::Value sample, mlir::Value column,
+                                   mlir::Value group);
   mlir::LogicalResult emitPositions();
   mlir::LogicalResult emitPositionOp(mlir::linalg::GenericOp op,
                                      mlir::Value position);

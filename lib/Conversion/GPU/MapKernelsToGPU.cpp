@@ -16,7 +16,8 @@
 //              stays in registers; sums and maxima are those of the block.
 //   columns:   a block is a few columns, so that there are many blocks, and
 //              groups of rows: every thread adds its rows, then the groups'
-//              sums are added in a fixed order.
+//              sums are added in a fixed order. Sums of each sample by itself
+//              have blocks for each sample.
 //   positions: a block is one position; every thread adds over the samples.
 //   flat:      a thread is `lanes` elements.
 //
@@ -135,8 +136,14 @@ void GPUKernelEmitter::chooseShape() {
       }
     for (rows = kColumnThreads / threads; rows * bytes > kSharedBytes;)
       rows /= 2;
-    while (areExchanged && threads * lanes * bits > kSectorBits &&
-           llvm::divideCeil(width, threads * lanes) < kColumnBlocks) {
+    // Blocks of a sample have no columns of the next.
+    auto areWhole = [&] {
+      return !source.getPerSample() || width % (threads * lanes) == 0;
+    };
+    while (areExchanged && threads > 1 &&
+           (!areWhole() ||
+            (threads * lanes * bits > kSectorBits &&
+             llvm::divideCeil(width, threads * lanes) < kColumnBlocks))) {
       threads /= 2;
       rows *= 2;
     }

@@ -37,21 +37,33 @@ void KernelEmitter::setUpStorage(ValueRange pointers) {
   }
 }
 
+/// The table of a module that has these values; null if there is none.
+static LLVM::GlobalOp findTable(Operation *symbols, Attribute values) {
+  for (auto global : symbols->getRegion(0).getOps<LLVM::GlobalOp>())
+    if (global.getValueOrNull() == values)
+      return global;
+  return nullptr;
+}
+
 Value KernelEmitter::addressOfConstant(DenseElementsAttr value) {
   std::string name = (source.getName() + ".constant").str();
-  SymbolTable table(symbols);
-  OpBuilder::InsertionGuard guard(builder);
+  auto flat =
+      RankedTensorType::get({value.getNumElements()}, value.getElementType());
+  DenseElementsAttr values = value.reshape(flat);
+  // The kernels of an image share tables; those of hosts are modules of their
+  // own later, and share them there.
   LLVM::GlobalOp global;
-  {
+  if (constantSpace)
+    global = findTable(symbols, values);
+  if (!global) {
+    SymbolTable table(symbols);
     OpBuilder atModule =
         OpBuilder::atBlockBegin(&symbols->getRegion(0).front());
     auto type = LLVM::LLVMArrayType::get(value.getElementType(),
                                          value.getNumElements());
-    auto flat =
-        RankedTensorType::get({value.getNumElements()}, value.getElementType());
-    global = LLVM::GlobalOp::create(
-        atModule, loc, type, /*isConstant=*/true, LLVM::Linkage::Internal, name,
-        value.reshape(flat), /*alignment=*/64, constantSpace);
+    global = LLVM::GlobalOp::create(atModule, loc, type, /*isConstant=*/true,
+                                    LLVM::Linkage::Internal, name, values,
+                                    /*alignment=*/64, constantSpace);
     table.insert(global);
   }
   Value pointer = LLVM::AddressOfOp::create(builder, loc, global);
@@ -124,6 +136,16 @@ Value KernelEmitter::evaluate(AffineExpr expr) {
   }
 }
 
+/// Whether a remainder is that of a dimension that is less than the divisor.
+static bool isBelow(linalg::GenericOp op, AffineBinaryOpExpr mod) {
+  auto dim = dyn_cast<AffineDimExpr>(mod.getLHS());
+  auto divisor = dyn_cast<AffineConstantExpr>(mod.getRHS());
+  if (!dim || !divisor)
+    return false;
+  int64_t range = op.getStaticLoopRanges()[dim.getPosition()];
+  return !ShapedType::isDynamic(range) && range <= divisor.getValue();
+}
+
 FailureOr<SmallVector<Value>> KernelEmitter::evaluate(linalg::GenericOp op,
                                                       AffineMap map) {
   SmallVector<Value> indices;
@@ -131,7 +153,7 @@ FailureOr<SmallVector<Value>> KernelEmitter::evaluate(linalg::GenericOp op,
     // `t mod P` with T <= P only says that the table is longer than the
     // sequence.
     if (auto mod = dyn_cast<AffineBinaryOpExpr>(expr);
-        mod && mod.getKind() == AffineExprKind::Mod)
+        mod && mod.getKind() == AffineExprKind::Mod && isBelow(op, mod))
       expr = mod.getLHS();
     Value index = evaluate(expr);
     if (!index)

@@ -37,8 +37,11 @@ std::optional<KernelDomain> poplar::getKernelDomain(linalg::GenericOp op) {
                         isStatic(0) ? ranges[0] * ranges[1] : ranges[1],
                         !isStatic(0)};
   }
-  if (iterators.size() != 3 || !isStatic(2) || parallel(0) || !parallel(2))
+  if (iterators.size() != 3 || !isStatic(2) || !parallel(2))
     return std::nullopt;
+  if (parallel(0))
+    return KernelDomain{exec::KernelKind::Columns, ranges[2],
+                        /*perSample=*/true};
   if (parallel(1))
     return KernelDomain{exec::KernelKind::Positions, ranges[1], false};
   return KernelDomain{exec::KernelKind::Columns, ranges[2], false};

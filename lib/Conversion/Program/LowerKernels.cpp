@@ -58,6 +58,8 @@ private:
   LogicalResult storeResults(linalg::GenericOp op, ValueRange values);
   LogicalResult emitElement(linalg::GenericOp op, ArrayRef<Value> invariants,
                             ValueRange carried, SmallVectorImpl<Value> &yields);
+  /// The sum of the rows of a sample, in the column at `dims`.
+  LogicalResult emitColumnOfSample(linalg::GenericOp op);
 
   /// Opens a loop over [begin, end) and goes into it.
   scf::ForOp openLoop(Value begin, Value end, ValueRange carried = {}) {
@@ -226,6 +228,30 @@ LogicalResult KernelLowering::emitOp(linalg::GenericOp op) {
   return storeResults(op, loop.getResults());
 }
 
+LogicalResult KernelLowering::emitColumnOfSample(linalg::GenericOp op) {
+  OpBuilder::InsertionGuard guard(builder);
+  SmallVector<Value> invariants(op->getNumOperands()), initial, yields;
+  for (OpOperand &init : op.getDpsInitsMutable()) {
+    if (fills.count(init.get())) {
+      initial.push_back(scalars.lookup(fills.lookup(init.get())));
+      continue;
+    }
+    auto indices = evaluate(op, op.getMatchingIndexingMap(&init));
+    if (failed(indices))
+      return failure();
+    initial.push_back(load(storages.lookup(init.get()), *indices));
+  }
+  scf::ForOp loop =
+      openLoop(constant(0), constant(op.getStaticLoopRanges()[1]), initial);
+  Value first = std::exchange(dims[1], loop.getInductionVar());
+  if (failed(emitElement(op, invariants, loop.getRegionIterArgs(), yields)))
+    return failure();
+  scf::YieldOp::create(builder, loc, yields);
+  builder.setInsertionPointAfter(loop);
+  dims[1] = first;
+  return storeResults(op, loop.getResults());
+}
+
 LogicalResult KernelLowering::run() {
   kind = source.getKind();
   auto pointerType = LLVM::LLVMPointerType::get(builder.getContext());
@@ -254,6 +280,8 @@ LogicalResult KernelLowering::run() {
   // Positions per sample, of (b, t) iteration spaces.
   int64_t seqLen =
       kind == KernelKind::Flat ? 1 : ops.front().getStaticLoopRanges()[1];
+  // Sums of each sample by itself: what GPUs begin with to add up heads.
+  bool isOfSamples = kind == KernelKind::Columns && source.getPerSample();
   scf::ForOp outer;
   auto openRows = [&](Value from, Value to) {
     outer = openLoop(from, to);
@@ -267,6 +295,14 @@ LogicalResult KernelLowering::run() {
     openRows(begin, end);
     break;
   case KernelKind::Columns:
+    if (isOfSamples) {
+      outer = openLoop(begin, end);
+      Value column = outer.getInductionVar(),
+            width = constant(source.getParts());
+      dims = {arith::DivUIOp::create(builder, loc, column, width), constant(0),
+              arith::RemUIOp::create(builder, loc, column, width)};
+      break;
+    }
     openRows(constant(0),
              arith::MulIOp::create(builder, loc, batch, constant(seqLen)));
     break;
@@ -282,7 +318,7 @@ LogicalResult KernelLowering::run() {
     break;
   }
   for (linalg::GenericOp op : ops)
-    if (failed(emitOp(op)))
+    if (failed(isOfSamples ? emitColumnOfSample(op) : emitOp(op)))
       return failure();
   builder.setInsertionPointToEnd(entry);
   func::ReturnOp::create(builder, loc);

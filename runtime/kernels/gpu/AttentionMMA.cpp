@@ -196,8 +196,10 @@ template <int32_t Dim, int32_t Keys> struct QueryBlock {
   using SharedTiles = __attribute__((address_space(3))) Tiles;
 
   SharedTiles *tiles;
-  /// With a mask, the last rows have the most to do: they go first.
-  int32_t count, query;
+  int32_t count;
+  OwnTile own;
+  /// With a mask, the last rows have the most to do.
+  int32_t query;
   Head head;
   int32_t row;
   Matrix ofKeys, ofValues;
@@ -205,11 +207,12 @@ template <int32_t Dim, int32_t Keys> struct QueryBlock {
 
   POPLAR_INLINE QueryBlock(const PoplarAttention *desc, const void *keys,
                            const void *positions, void *k, void *v,
-                           SharedTiles *tiles)
+                           int64_t batch, SharedTiles *tiles)
       : tiles(tiles), count((int32_t(desc->seq_len) + kBlock - 1) / kBlock),
-        query((count - 1 - int32_t(blockX() % count)) * kBlock),
-        head(desc, blockX() / count / desc->num_heads,
-             int32_t(blockX() / count % desc->num_heads), keys, positions),
+        own(count, int32_t(batch * desc->num_heads)),
+        query((count - 1 - own.tile) * kBlock),
+        head(desc, own.head / int32_t(desc->num_heads),
+             own.head % int32_t(desc->num_heads), keys, positions),
         row(query + threadY() * kRows), ofKeys(head.keys(k)),
         ofValues(head.values(v)), begin(head.firstKey(query, Keys)),
         end(head.endKey(query, kBlock)) {
@@ -241,13 +244,13 @@ private:
 template <int32_t Dim>
 POPLAR_INLINE void forward(const PoplarAttention *desc, void *q, void *k,
                            void *v, void *keys, void *positions, void *out,
-                           void *lse) {
+                           void *lse, int64_t batch) {
   using S = Shape<Dim>;
   constexpr int32_t kKeys = S::kKeys;
   using Block = QueryBlock<Dim, kKeys>;
   POPLAR_SHARED typename Block::Tiles tiles[2] __attribute__((aligned(16)));
   int32_t type = desc->type;
-  Block block(desc, keys, positions, k, v, tiles);
+  Block block(desc, keys, positions, k, v, batch, tiles);
   const Head &head = block.head;
   int32_t row = block.row;
   LeftRegisters<S::kSteps> left;
@@ -324,13 +327,13 @@ template <int32_t Dim>
 POPLAR_INLINE void backwardQueries(const PoplarAttention *desc, void *dy,
                                    void *out, void *lse, void *q, void *k,
                                    void *v, void *keys, void *positions,
-                                   void *dq) {
+                                   void *dq, int64_t batch) {
   using S = Shape<Dim>;
   constexpr int32_t kKeys = 32;
   using Block = QueryBlock<Dim, kKeys>;
   POPLAR_SHARED typename Block::Tiles tiles[2] __attribute__((aligned(16)));
   int32_t type = desc->type;
-  Block block(desc, keys, positions, k, v, tiles);
+  Block block(desc, keys, positions, k, v, batch, tiles);
   const Head &head = block.head;
   int32_t row = block.row;
   LeftRegisters<S::kSteps> left, gradient;
@@ -377,8 +380,8 @@ POPLAR_INLINE void backwardQueries(const PoplarAttention *desc, void *dy,
 template <int32_t Dim>
 POPLAR_INLINE void backwardKeys(const PoplarAttention *desc, void *dy,
                                 void *out, void *lse, void *q, void *k, void *v,
-                                void *keys, void *positions, void *dk,
-                                void *dv) {
+                                void *keys, void *positions, void *dk, void *dv,
+                                int64_t batch) {
   using S = Shape<Dim>;
   constexpr int32_t kQueries = S::kQueries, kTile = kQueries * S::kStride;
   constexpr int32_t kStages = S::kStages;
@@ -388,10 +391,12 @@ POPLAR_INLINE void backwardKeys(const PoplarAttention *desc, void *dy,
   POPLAR_SHARED float highs[kQueries], deltas[kQueries];
   int32_t type = desc->type;
   int32_t count = (int32_t(desc->seq_len) + kBlock - 1) / kBlock;
-  int32_t key = int32_t(blockX() % count) * kBlock;
-  int64_t sample = blockX() / count / desc->num_kv_heads;
-  int32_t group = int32_t(desc->num_heads / desc->num_kv_heads);
-  int32_t member = int32_t(blockX() / count % desc->num_kv_heads) * group;
+  auto heads = int32_t(desc->num_kv_heads);
+  OwnTile place(count, int32_t(batch) * heads);
+  int32_t key = place.tile * kBlock;
+  int64_t sample = place.head / heads;
+  int32_t group = int32_t(desc->num_heads) / heads;
+  int32_t member = place.head % heads * group;
   int32_t row = key + threadY() * kRows;
   Head owner(desc, sample, member, keys, positions);
   startTile<kBlock, Dim>(own[0], owner.keys(k), key);
@@ -478,22 +483,22 @@ extern "C" void poplar_gpu_attention_mma_forward(const PoplarAttention *desc,
                                                  void *q, void *k, void *v,
                                                  void *keys, void *positions,
                                                  void *out, void *lse,
-                                                 int64_t) {
-  POPLAR_FOR_DIM(forward, desc, q, k, v, keys, positions, out, lse);
+                                                 int64_t batch) {
+  POPLAR_FOR_DIM(forward, desc, q, k, v, keys, positions, out, lse, batch);
 }
 
 extern "C" void poplar_gpu_attention_mma_backward_q(
     const PoplarAttention *desc, void *dy, void *out, void *lse, void *q,
-    void *k, void *v, void *keys, void *positions, void *dq, int64_t) {
+    void *k, void *v, void *keys, void *positions, void *dq, int64_t batch) {
   POPLAR_FOR_DIM(backwardQueries, desc, dy, out, lse, q, k, v, keys, positions,
-                 dq);
+                 dq, batch);
 }
 
 extern "C" void
 poplar_gpu_attention_mma_backward_kv(const PoplarAttention *desc, void *dy,
                                      void *out, void *lse, void *q, void *k,
                                      void *v, void *keys, void *positions,
-                                     void *dk, void *dv, int64_t) {
+                                     void *dk, void *dv, int64_t batch) {
   POPLAR_FOR_DIM(backwardKeys, desc, dy, out, lse, q, k, v, keys, positions, dk,
-                 dv);
+                 dv, batch);
 }

@@ -15,6 +15,7 @@
 
 #include "GPU.h"
 #include "Poplar/Runtime/Quantized.h"
+#include "WireSums.h"
 
 using namespace poplar;
 
@@ -174,17 +175,83 @@ poplar_wire_dequantize(const uint8_t *codes, const uint8_t *scales,
   storeTogether(to, int32_t(type), i, values);
 }
 
-/// Gradients of a bias, each by a thread, which adds in order.
+namespace {
+/// Columns that a block adds up, and its warps.
+constexpr int32_t kSums = POPLAR_WIRE_SUMS;
+constexpr int32_t kSumWarps = POPLAR_GPU_FLAT_THREADS / kWarp;
+static_assert(kSums == kWarp && kSums % kSumWarps == 0);
+
+/// Of values at `first`, `first + stride`, ...: those from `from` on, each
+/// `step` behind the last, below `to`. Four are under way at a time, and are
+/// added in order.
+POPLAR_INLINE float addUp(const void *values, int32_t type, int64_t first,
+                          int64_t stride, int64_t from, int64_t to,
+                          int64_t step) {
+  constexpr int32_t kUnderWay = 4;
+  float sum = 0;
+  int64_t j = from;
+  for (; j + (kUnderWay - 1) * step < to; j += kUnderWay * step) {
+    float read[kUnderWay];
+    for (int32_t k = 0; k < kUnderWay; ++k)
+      read[k] = loadElement(values, type, first + (j + k * step) * stride);
+    for (float value : read)
+      sum += value;
+  }
+  for (; j < to; j += step)
+    sum += loadElement(values, type, first + j * stride);
+  return sum;
+}
+} // namespace
+
+/// The first stage of `count` gradients of a bias, each of which is a sum of
+/// `depth` values: a block adds `rows` of the values of kSums of them, always
+/// in the same order, and stores partial sums as a row of [depth / rows,
+/// count].
 extern "C" __attribute__((device_kernel)) void
-poplar_wire_sums(float *sums, const void *values, int64_t type, int64_t step,
-                 int64_t stride, int64_t depth, int64_t count) {
-  int64_t i = place();
-  if (i >= count)
+poplar_wire_partial_sums(float *partials, const void *values, int64_t type,
+                         int64_t step, int64_t stride, int64_t depth,
+                         int64_t rows, int64_t count) {
+  POPLAR_SHARED float parts[kSumWarps][kSums];
+  int64_t tiles = (count + kSums - 1) / kSums;
+  int64_t chunk = blockX() / tiles, column = blockX() % tiles * kSums;
+  int64_t begin = chunk * rows;
+  int64_t end = begin + rows < depth ? begin + rows : depth;
+  int32_t lane = threadX() % kWarp, warp = threadX() / kWarp;
+  auto kind = int32_t(type);
+  int64_t own = column + lane;
+  if (stride == 1) {
+    // What is added lies together: a warp adds a few sums, one after another.
+    constexpr int32_t kOwn = kSums / kSumWarps;
+    for (int32_t k = 0; k < kOwn; ++k) {
+      int64_t i = column + warp * kOwn + k;
+      float sum = 0;
+      if (i < count)
+        sum = addUp(values, kind, i * step, 1, begin + lane, end, kWarp);
+      sum = warpSum(sum);
+      if (lane == 0 && i < count)
+        partials[chunk * count + i] = sum;
+    }
+    return;
+  }
+  if (own < count)
+    parts[warp][lane] =
+        addUp(values, kind, own * step, stride, begin + warp, end, kSumWarps);
+  barrier();
+  if (warp != 0 || own >= count)
     return;
   float sum = 0;
-  for (int64_t j = 0; j < depth; ++j)
-    sum += loadElement(values, int32_t(type), i * step + j * stride);
-  sums[i] += sum;
+  for (auto &part : parts)
+    sum += part[lane];
+  partials[chunk * count + own] = sum;
+}
+
+/// The second stage: adds the partial sums of each of `count` in order.
+extern "C" __attribute__((device_kernel)) void
+poplar_wire_add_partials(float *sums, const float *partials, int64_t chunks,
+                         int64_t count) {
+  int64_t i = place();
+  if (i < count)
+    sums[i] += addUp(partials, POPLAR_F32, i, count, 0, chunks, 1);
 }
 
 namespace {

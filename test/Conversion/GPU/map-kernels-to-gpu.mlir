@@ -157,6 +157,35 @@ exec.kernel @bias(%x: tensor<?x4x768xbf16>, %acc: tensor<768xf32>) -> tensor<768
 
 // -----
 
+#btd = affine_map<(d0, d1, d2) -> (d0, d1, d2)>
+#head = affine_map<(d0, d1, d2) -> (d0, d2 floordiv 32, d2 mod 32)>
+
+// Columns of each sample: blocks for each, which have none of the next.
+
+// CHECK: exec.gpu_kernel "heads" block [2, 256, 1] pointers 2 parts_per_block 16 bytes 0 per_sample {{[0-9]+}}
+// CHECK-LABEL: gpu.func @heads
+// CHECK: %[[BLOCKS:.+]] = arith.constant 6 : i64
+// CHECK: arith.divui %{{.+}}, %[[BLOCKS]] : i64
+// CHECK: arith.remui %{{.+}}, %[[BLOCKS]] : i64
+// CHECK: llvm.store %{{.+}} {alignment = 32 : i64} : vector<8xf32>
+exec.kernel @heads(%x: tensor<?x4x96xbf16>) -> tensor<?x3x32xf32> columns 96 per_sample {
+  %c0 = arith.constant 0 : index
+  %zero = arith.constant 0.0 : f32
+  %b = tensor.dim %x, %c0 : tensor<?x4x96xbf16>
+  %e = tensor.empty(%b) : tensor<?x3x32xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<?x3x32xf32>) -> tensor<?x3x32xf32>
+  %y = linalg.generic {indexing_maps = [#btd, #head], iterator_types = ["parallel", "reduction", "parallel"]}
+      ins(%x : tensor<?x4x96xbf16>) outs(%f : tensor<?x3x32xf32>) {
+  ^bb0(%a: bf16, %o: f32):
+    %w = arith.extf %a : bf16 to f32
+    %s = arith.addf %o, %w : f32
+    linalg.yield %s : f32
+  } -> tensor<?x3x32xf32>
+  exec.yield %y : tensor<?x3x32xf32>
+}
+
+// -----
+
 #i = affine_map<(d0) -> (d0)>
 
 // Flat: whole vectors, and what is left at the end one by one.

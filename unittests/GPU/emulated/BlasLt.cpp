@@ -290,10 +290,12 @@ Status cublasLtMatmulPreferenceSetAttribute(Object object, int attribute,
     return notSupported;
   return 0;
 }
-/// Whether POPLAR_EMULATED_REFUSE_EPILOGUES, a list such as "gelu,bias_grad",
-/// names what a product is to do besides: bias, gelu, gelu_grad, bias_grad.
-static bool isRefused(const Description &description) {
-  const char *given = std::getenv("POPLAR_EMULATED_REFUSE_EPILOGUES");
+/// Whether a variable's list, such as "gelu,bias_grad", names what a product is
+/// to do besides: bias, gelu, gelu_grad, bias_grad.
+/// POPLAR_EMULATED_REFUSE_EPILOGUES has those for which there is no algorithm,
+/// POPLAR_EMULATED_FAIL_EPILOGUES those that fail when they are to run.
+static bool isNamed(const char *variable, const Description &description) {
+  const char *given = std::getenv(variable);
   std::istringstream list(given ? given : "");
   uint32_t refused = 0;
   for (std::string name; std::getline(list, name, ',');)
@@ -322,7 +324,8 @@ Status cublasLtMatmulAlgoGetHeuristic(Object, Object object, Object a, Object b,
       (description.compute != ComputeF32 &&
        (description.compute != ComputeTF32 || left.type != TypeF32)))
     return invalidValue;
-  if (isRefused(description) || !isSupported(left.type, out.type))
+  if (isNamed("POPLAR_EMULATED_REFUSE_EPILOGUES", description) ||
+      !isSupported(left.type, out.type))
     return notSupported;
   // The rows of aux start at multiples of 16 bytes.
   if (description.has(partAux) &&
@@ -406,6 +409,8 @@ Status cublasLtMatmul(Object, Object object, const void *alpha, const void *a,
       (what.has(partBias | partSums) && (!what.bias || what.bias % 16)) ||
       (what.has(partAux) && (!what.aux || what.aux % 16)))
     return invalidValue;
+  if (isNamed("POPLAR_EMULATED_FAIL_EPILOGUES", what))
+    return notSupported;
   getQueue(stream).add([=] {
     if (workspaceBytes)
       overwriteScratch(address(workspace), workspaceBytes, product.dAt);

@@ -227,18 +227,24 @@ void Translation::readKernel(const std::string &line) {
 
 void Translation::readGlobal(const std::string &line) {
   // .global .align 64 .b8 name[768] = {0, 1, ...};
-  size_t type = line.find(" .b8 "), bracket = line.find('[');
-  if (type == std::string::npos || bracket == std::string::npos)
+  // .global .align 64 .b32 name[192] = {0,1065353216, ...};
+  size_t bracket = line.find('[');
+  size_t space = line.substr(0, bracket).rfind(' ');
+  std::string type = space < line.size() ? line.substr(0, space) : "";
+  type = type.substr(type.rfind(' ') + 1);
+  if (bracket == std::string::npos || (type != ".b8" && type != ".b32"))
     throw std::runtime_error(line.substr(0, 60));
-  std::string name = line.substr(type + 5, bracket - type - 5);
-  std::string size = line.substr(bracket + 1, line.find(']') - bracket - 1);
+  bool isBytes = type == ".b8";
+  std::string name = line.substr(space + 1, bracket - space - 1);
+  std::string count = line.substr(bracket + 1, line.find(']') - bracket - 1);
   size_t equals = line.find('=');
   // Each kernel is compiled by itself, with tables of its own.
   if (equals == std::string::npos)
     throw std::runtime_error("a variable that kernels share, " + name);
-  tables[name] = {"alignas(64) static unsigned char " + mangle(name) + "[" +
-                      size + "] " + line.substr(equals) + "\n",
-                  "    {" + mangle(name) + ", " + size + "},\n"};
+  std::string element = isBytes ? "unsigned char " : "unsigned ";
+  tables[name] = {"alignas(64) static " + element + mangle(name) + "[" + count +
+                      "] " + line.substr(equals) + "\n",
+                  "    {" + mangle(name) + ", sizeof " + mangle(name) + "},\n"};
   instructions.variables[name] =
       "(reinterpret_cast<uint64_t>(" + mangle(name) + ") + kDeviceBit)";
 }

@@ -78,6 +78,19 @@ def MergeUnitResults : Pass<"merge-unit-results", "::mlir::ModuleOp"> {
   let dependentDialects = ["::mlir::func::FuncDialect"];
 }
 
+def SplitHeadSums : Pass<"split-head-sums", "::mlir::ModuleOp"> {
+  let summary = "Add up heads in two stages";
+  let description = [{
+    For GPUs: the gradient of the weight of a norm of heads, as in Qwen3, is a
+    sum over all tokens and heads with few columns, those of one head, which are
+    few blocks of threads. It becomes two sums, the first of which is over the
+    tokens of a sample and has the columns of all heads. Both add in a fixed
+    order.
+  }];
+  let dependentDialects = ["::mlir::linalg::LinalgDialect",
+    "::mlir::tensor::TensorDialect", "::mlir::arith::ArithDialect"];
+}
+
 def FormKernels : Pass<"form-kernels", "::mlir::ModuleOp"> {
   let summary = "Outline groups of linalg ops that share their rows";
   let description = [{
