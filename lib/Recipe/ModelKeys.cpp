@@ -313,7 +313,8 @@ void poplar::decidePrecision(Translator &t, const RecipeEntry &entry) {
                     "gives it");
   else if (entry.text != "false")
     t.fail(entry, "expected true, false, full or auto, found " + entry.text);
-  else if (t.top().isTrue("fp16") || t.top().isTrue("bfloat16"))
+  else if (t.top().isTrue("fp16") || t.top().isTrue("float16") ||
+           t.top().isTrue("bfloat16"))
     t.ignore(entry, "another key says the format");
   else
     t.honour(entry, "--precision", "f32");
@@ -330,9 +331,12 @@ void poplar::decideHalf(Translator &t, const RecipeEntry &entry) {
   llvm::StringRef brain = t.top().getText("bf16");
   if (entry.text == "false" || brain == "true" || brain == "full")
     t.ignore(entry, "bf16 says the format");
+  else if (brain == "auto")
+    // axolotl takes bf16 where there is a GPU that has it.
+    t.refuse(entry, "bf16: auto takes bf16 on GPUs that have it; give bf16: "
+                    "false for f16, or remove it");
   else
-    t.refuse(entry, "devices compute in f16 if the cluster file says so, by "
-                    "`precision`; remove fp16, or give bf16: true");
+    t.honour(entry, "--precision", "f16");
 }
 
 void poplar::decidePacking(Translator &t, const RecipeEntry &entry) {

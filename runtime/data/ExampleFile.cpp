@@ -185,7 +185,8 @@ static MappedFile prepare(const std::string &Path, const TextEncoding &Encoding,
   std::string Ignored;
   for (const std::string &Each : Rules.IgnoredMembers)
     Ignored += (Ignored.empty() ? ", without the members " : ", ") + Each;
-  Note = Ignored + describeInvalid(Source);
+  RowForm Form(Rules.Form, Rules.IgnoredMembers);
+  Note = Ignored + Form.describe() + describeInvalid(Source);
   int32_t EndId = findEnd(Model);
   ShippedTemplate Shipped = ShippedTemplate::read(Encoding.path());
   ExampleEncoder Encoder(*Encoding.get(), EndId, Shipped, Rules);
@@ -193,7 +194,7 @@ static MappedFile prepare(const std::string &Path, const TextEncoding &Encoding,
   std::string Kind =
       (Rules.Pairs ? "pairs 1 " : "examples 7 ") + std::to_string(EndId) + " " +
       std::to_string(Model.vocab_size) + Ignored + "\n" + Rules.Chat.Template +
-      "\n" + Rules.Chat.Date + "\n" + Shipped.describe();
+      "\n" + Rules.Chat.Date + "\n" + Shipped.describe() + Form.getKey();
   std::error_code Code;
   if (std::filesystem::exists(Rules.Chat.Template, Code))
     Kind += MappedFile(Rules.Chat.Template).text();

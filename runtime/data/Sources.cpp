@@ -98,11 +98,13 @@ static DataFile openFile(const std::string &Path, const Options &O,
   if (File.HasPairs)
     checkPairs(Model);
   if (isExamples(Path, O.DataFormat, Encoding)) {
-    File.Examples = std::make_unique<ExampleFile>(
-        Path, Encoding, Model,
-        ExampleRules{
-            O.IgnoredMembers, {O.ChatTemplate, O.ChatDate}, File.HasPairs},
-        Reports);
+    File.Examples =
+        std::make_unique<ExampleFile>(Path, Encoding, Model,
+                                      ExampleRules{O.IgnoredMembers,
+                                                   {O.ChatTemplate, O.ChatDate},
+                                                   File.HasPairs,
+                                                   O.Rows},
+                                      Reports);
     return File;
   }
   if (File.HasPairs)

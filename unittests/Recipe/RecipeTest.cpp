@@ -228,11 +228,8 @@ TEST_F(RecipeTest, EveryMemberOfADataSetIsAccountedFor) {
                                        "      role: from\n"
                                        "      content: value\n")),
             "");
-  // Poplar reads these under other names.
-  EXPECT_EQ(listRefused(dataset(chat + "    field_messages: conversations\n")),
-            "datasets[0].field_messages");
   EXPECT_EQ(listRefused(dataset(chat + "    message_property_mappings:\n"
-                                       "      role: speaker\n")),
+                                       "      weight: importance\n")),
             "datasets[0].message_property_mappings");
   EXPECT_EQ(listRefused(dataset(chat + "    roles_to_train: [assistant]\n"
                                        "    train_on_eos: turn\n"
@@ -246,16 +243,33 @@ TEST_F(RecipeTest, EveryMemberOfADataSetIsAccountedFor) {
             "datasets[0].split datasets[0].sahrds");
   EXPECT_EQ(listRefused(dataset("    type: completion\n    field: text\n")),
             "");
-  EXPECT_EQ(listRefused(dataset("    type: completion\n    field: body\n")),
-            "datasets[0].field");
   EXPECT_EQ(listRefused(dataset("    type: completion\n  - path: " + directory +
                                 "/test.jsonl\n" + chat)),
             "datasets[0].type");
-  EXPECT_EQ(listRefused(dataset("    type: {format: x}\n")),
-            "datasets[0].type");
-  EXPECT_EQ(listRefused(dataset("")), "datasets[0].type");
+  // A format is checked before rows are read.
+  for (const char *type :
+       {"{format: '{output}'}", "{format: '{instruction'}", "{format: 'a}'}",
+        "{no_input_format: '{input}'}", "{formt: x}", "{system_prompt: x}",
+        "{system_format: '{instruction}'}", "{format: [x]}", "reflection",
+        "alpaca:summary", "alpaca_chat.load:phi", "sharegpt.load_role"})
+    EXPECT_EQ(listRefused(dataset(std::string("    type: ") + type + "\n")),
+              "datasets[0].type")
+        << type;
+  EXPECT_EQ(listRefused(dataset("    type: alpaca\n  - path: " + directory +
+                                "/test.jsonl\n    type: alpaca:chat\n")),
+            "datasets[0].type datasets[1].type");
+  EXPECT_EQ(listRefused(dataset("    type: alpaca\n  - path: " + directory +
+                                "/test.jsonl\n    type: gpteacher\n")),
+            "");
+  // Rows of token ids.
+  EXPECT_EQ(listRefused(dataset("")), "");
+  EXPECT_EQ(listRefused(dataset(chat +
+                                "    drop_system_message: true\n"
+                                "  - path: " +
+                                directory + "/test.jsonl\n" + chat)),
+            "datasets[0].drop_system_message");
   EXPECT_EQ(listRefused(dataset(chat + "    chat_template: chatml\n")), "");
-  EXPECT_EQ(listRefused(dataset(chat + "    chat_template: mistral_v1\n")),
+  EXPECT_EQ(listRefused(dataset(chat + "    chat_template: command_a\n")),
             "datasets[0].chat_template");
   EXPECT_EQ(listRefused(dataset(chat + "    chat_template: chatml\n  - path: " +
                                 directory + "/test.jsonl\n" + chat)),
@@ -284,6 +298,66 @@ TEST_F(RecipeTest, EveryMemberOfADataSetIsAccountedFor) {
       "datasets[0].chat_template_jinja datasets[1].chat_template_jinja");
   EXPECT_EQ(fail(dataset(chat + "  - type: alpaca\n")),
             "recipe.yaml:8:5: datasets[1] has no path");
+}
+
+TEST_F(RecipeTest, MembersOfRowsMayHaveOtherNames) {
+  auto words = [&](const std::string &members, const std::string &keys = "") {
+    std::string error, text = " ";
+    std::optional<Recipe> recipe =
+        read("base_model: " + directory +
+                 "/model\nlearning_rate: 1e-4\nmicro_batch_size: 1\n"
+                 "gradient_accumulation_steps: 1\n" +
+                 keys + "datasets:\n  - path: " + directory + "/rows.jsonl\n" +
+                 members,
+             error);
+    EXPECT_TRUE(recipe) << error;
+    if (!recipe)
+      return std::string();
+    EXPECT_TRUE(recipe->isAccepted()) << formatRecipeTable(*recipe);
+    for (const std::string &word : recipe->arguments)
+      text += word + " ";
+    return text;
+  };
+  const std::string chat = "    type: chat_template\n";
+  EXPECT_TRUE(has(words(chat + "    field_messages: conversations\n"),
+                  "--read-member messages=conversations"));
+  std::string text = words(chat + "    message_property_mappings:\n"
+                                  "      role: speaker\n"
+                                  "      reasoning_content: thoughts\n"
+                                  "    field_tools: functions\n"
+                                  "    message_field_training: learn\n");
+  for (const char *pair :
+       {"messages.role=speaker", "messages.reasoning_content=thoughts",
+        "tools=functions", "messages.train=learn"})
+    EXPECT_TRUE(has(text, std::string("--read-member ") + pair)) << text;
+  text = words(chat + "    roles: {user: [human, user], assistant: [bot]}\n"
+                      "    drop_system_message: true\n");
+  EXPECT_TRUE(has(text, "--read-role user=human --read-role assistant=bot"))
+      << text;
+  EXPECT_TRUE(has(text, "--drop-system"));
+  // Conversations of ShareGPT are read as they are.
+  text = words(chat + "    field_messages: conversations\n"
+                      "    message_property_mappings: {role: from, content: "
+                      "value}\n    roles: {user: [human], assistant: [gpt]}\n");
+  EXPECT_EQ(text.find("--read"), text.npos) << text;
+  // Not those of pairs.
+  text = words("    type: chat_template.default\n"
+               "    field_messages: conversations\n    field_chosen: good\n"
+               "    message_property_mappings: {role: from, content: value}\n",
+               "rl: dpo\n");
+  for (const char *pair : {"messages=conversations", "messages.role=from",
+                           "messages.content=value", "chosen=good"})
+    EXPECT_TRUE(has(text, std::string("--read-member ") + pair)) << text;
+  EXPECT_TRUE(has(words("    type: completion\n    field: body\n"),
+                  "--read-member text=body"));
+  text = words("    type: alpaca_chat.load_qa\n");
+  EXPECT_TRUE(has(text, "--read-member instruction=question"));
+  EXPECT_TRUE(has(text, "--encode-apart"));
+  EXPECT_TRUE(has(words("    type: alpaca\n", "train_on_inputs: true\n"),
+                  "--count-prompts"));
+  EXPECT_TRUE(has(words("    type: {format: '{instruction}', no_input_format: "
+                        "\"a\\n\"}\n"),
+                  "--prompt-format-alone a\\n --system-format {system}"));
 }
 
 TEST_F(RecipeTest, UnknownAndUnsupportedKeysAreRefusedWithARemedy) {
@@ -365,7 +439,7 @@ TEST_F(RecipeTest, PairsAreTrainedOnByDPOAndORPO) {
             "datasets[0].type");
   EXPECT_EQ(listRefused(complete("chat_template.default",
                                  "    field_chosen: better\nrl: dpo\n")),
-            "datasets[0].field_chosen");
+            "");
   EXPECT_EQ(fail(complete("passthrough",
                           "rl: orpo\nrl_beta: 0.1\norpo_alpha: 0.2\n")),
             "recipe.yaml:9:1: rl_beta: orpo_alpha is 0.2, and both are the "
