@@ -81,6 +81,23 @@ void poplar::decideDatasets(Translator &t, const RecipeEntry &entry) {
   t.translateDatasets(entry);
 }
 
+void poplar::decideStreaming(Translator &t, const RecipeEntry &entry) {
+  const RecipeEntry *datasets = t.top().find("datasets");
+  if (entry.text == "false" || t.top().find("pretraining_dataset"))
+    t.ignore(entry, "rows are read from files");
+  else if (t.top().getInteger("max_steps") <= 0)
+    t.refuse(entry, "needs max_steps");
+  else if (datasets && datasets->node->elements.size() > 1 &&
+           t.top().isTrue("sample_packing"))
+    t.refuse(entry, "axolotl then reads the first of the data sets alone; "
+                    "remove the others, or streaming");
+  else if (t.top().getNumber("val_set_size") > 0)
+    t.refuse(entry, "axolotl then holds no rows out; remove val_set_size, or "
+                    "streaming");
+  else
+    t.accept(entry, "rows are read from the file, in a random order");
+}
+
 void poplar::decideValSize(Translator &t, const RecipeEntry &entry) {
   double size = t.top().getNumber("val_set_size");
   if (size == 0) {
@@ -96,6 +113,25 @@ void poplar::decideValSize(Translator &t, const RecipeEntry &entry) {
     t.refuse(entry, "a number of rows is not supported; give a part below 1, "
                     "or a file of test_datasets");
   }
+}
+
+void poplar::decideShortRows(Translator &t, const RecipeEntry &entry) {
+  int64_t least = t.top().getInteger("min_sample_len");
+  if (least < 0)
+    t.fail(entry, "expected a number of tokens, found " + entry.text);
+  else if (least <= 2)
+    t.ignore(entry, "rows without a target are left out");
+  else if (t.top().find("rl"))
+    t.ignore(entry, "axolotl does not read it for pairs");
+  else
+    t.honour(entry, "--least-tokens", entry.text);
+}
+
+void poplar::decideEqualRows(Translator &t, const RecipeEntry &entry) {
+  if (entry.text == "true")
+    t.honour(entry, "--drop-equal");
+  else
+    t.ignore(entry, "equal rows are kept");
 }
 
 void poplar::decideLongRows(Translator &t, const RecipeEntry &entry) {

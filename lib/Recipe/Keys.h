@@ -30,12 +30,15 @@ void decideModelType(Translator &t, const RecipeEntry &entry);
 void decideTokenizerType(Translator &t, const RecipeEntry &entry);
 void decideSameModel(Translator &t, const RecipeEntry &entry);
 void decideSpecialTokens(Translator &t, const RecipeEntry &entry);
+void decideTokens(Translator &t, const RecipeEntry &entry);
+void decideRounding(Translator &t, const RecipeEntry &entry);
 void decideAdapter(Translator &t, const RecipeEntry &entry);
 void decideRank(Translator &t, const RecipeEntry &entry);
 void decideAlpha(Translator &t, const RecipeEntry &entry);
 void decideStabilised(Translator &t, const RecipeEntry &entry);
 void decideAdapterDropout(Translator &t, const RecipeEntry &entry);
 void decideTargets(Translator &t, const RecipeEntry &entry);
+void decideSavedModules(Translator &t, const RecipeEntry &entry);
 void decideFourBits(Translator &t, const RecipeEntry &entry);
 void decideEightBits(Translator &t, const RecipeEntry &entry);
 void decideQuantization(Translator &t, const RecipeEntry &entry);
@@ -47,6 +50,7 @@ void decidePlugins(Translator &t, const RecipeEntry &entry);
 
 // CourseKeys.cpp: how long and how fast a run trains.
 void decideBatch(Translator &t, const RecipeEntry &entry);
+void decideSharing(Translator &t, const RecipeEntry &entry);
 void decideSteps(Translator &t, const RecipeEntry &entry);
 void decideEpochs(Translator &t, const RecipeEntry &entry);
 void decideSchedule(Translator &t, const RecipeEntry &entry);
@@ -61,7 +65,10 @@ void decideKept(Translator &t, const RecipeEntry &entry);
 
 // DatasetKeys.cpp: what is trained on.
 void decideDatasets(Translator &t, const RecipeEntry &entry);
+void decideStreaming(Translator &t, const RecipeEntry &entry);
 void decideValSize(Translator &t, const RecipeEntry &entry);
+void decideShortRows(Translator &t, const RecipeEntry &entry);
+void decideEqualRows(Translator &t, const RecipeEntry &entry);
 void decideLongRows(Translator &t, const RecipeEntry &entry);
 void decideChatTemplate(Translator &t, const RecipeEntry &entry);
 void decideChatTemplateFile(Translator &t, const RecipeEntry &entry);

@@ -40,9 +40,6 @@ static constexpr const char *kTokens =
     "it";
 static constexpr const char *kOrder =
     "samples come in a random order; remove it";
-static constexpr const char *kParallel =
-    "the plan decides which devices share layers; remove it, and give "
-    "--global-batch to `poplar finetune`, because it divides the batch";
 static constexpr const char *kQuantized =
     "give the model in bf16 or f32 as base_model, and load_in_4bit for its "
     "frozen weights";
@@ -77,9 +74,9 @@ static constexpr Rule kRecipeRules[] = {
     nothing("tokenizer_save_jinja_files",
             "checkpoints hold the tokenizer's files as they are"),
     decided("special_tokens", Kind::Any, decideSpecialTokens),
-    only("tokens", "[]", kTokens, Kind::Texts),
+    decided("tokens", Kind::Texts, decideTokens),
     only("added_tokens_overrides", "", kTokens),
-    only("resize_token_embeddings_to_32x", "false", kTokens),
+    decided("resize_token_embeddings_to_32x", Kind::Flag, decideRounding),
     only("mean_resizing_embeddings", "false", kTokens),
     only("shrink_embeddings", "false", kTokens),
     only("fix_untrained_tokens", "", kTokens),
@@ -134,9 +131,7 @@ static constexpr Rule kRecipeRules[] = {
     only("peft", "", kAdapters),
     only("peft_*", "", kAdapters),
     only("lora_target_parameters", "[]", "experts have no adapters; remove it"),
-    only("lora_modules_to_save", "[]",
-         "modules beside adapters are frozen; remove it, or train all weights "
-         "without an adapter"),
+    decided("lora_modules_to_save", Kind::Texts, decideSavedModules),
     only("lora_rank_pattern", "", kAdapters),
     only("lora_alpha_pattern", "", kAdapters),
     nothing("lora_fan_in_fan_out", "the model says how it stores weights"),
@@ -169,7 +164,7 @@ static constexpr Rule kRecipeRules[] = {
     decided("test_datasets", Kind::Any, decideDatasets),
     only("pretraining_dataset", "",
          "`poplar train --data` pre-trains on text; see docs/data.md"),
-    only("streaming", "false", kFile),
+    decided("streaming", Kind::Flag, decideStreaming),
     nothing("streaming_multipack_buffer_size", "is for streaming"),
     nothing("pretrain_multipack_buffer_size", "is for pre-training"),
     nothing("pretrain_multipack_attn", "is for pre-training"),
@@ -177,7 +172,7 @@ static constexpr Rule kRecipeRules[] = {
     decided("val_set_size", Kind::Number, decideValSize, "0"),
     option("sequence_len", Kind::Integer, "--seq-len", "512"),
     decided("excess_length_strategy", Kind::Text, decideLongRows, "drop"),
-    only("min_sample_len", "0 1 2", kFile),
+    decided("min_sample_len", Kind::Integer, decideShortRows),
     only("eval_sequence_len", "", "validation has sequence_len; remove it"),
     nothing("max_prompt_len", "is for reinforcement learning"),
     decided("sample_packing", Kind::Flag, decidePacking, "false"),
@@ -209,8 +204,7 @@ static constexpr Rule kRecipeRules[] = {
     nothing("num_dataset_shards_to_save", kLoading),
     only("dataset_shard_num", "", kFile),
     only("dataset_shard_idx", "", kFile),
-    only("dataset_exact_deduplication", "false",
-         "remove equal rows from the file, and remove it"),
+    decided("dataset_exact_deduplication", Kind::Flag, decideEqualRows),
     only("skip_prepare_dataset", "false", kFile),
     nothing("remove_unused_columns",
             "members of rows that are not read are an error when a run starts"),
@@ -325,7 +319,8 @@ static constexpr Rule kRecipeRules[] = {
             "`poplar finetune` continues the run that is in output_dir"),
     only("do_bench_eval", "false", kMetrics),
     only("bench_*", "", kMetrics),
-    only("do_causal_lm_eval", "false", kMetrics),
+    nothing("do_causal_lm_eval",
+            "scores of texts are not written; the loss of validation is"),
     nothing("eval_causal_lm_metrics", "is for do_causal_lm_eval"),
     nothing("eval_table_size", kLogs),
     nothing("eval_max_new_tokens", kLogs),
@@ -393,9 +388,9 @@ static constexpr Rule kRecipeRules[] = {
     nothing("expert_parallel_*", kPlanned),
     nothing("ddp", kPlanned),
     nothing("ddp_*", kPlanned),
-    only("context_parallel_size", "1", kParallel),
-    only("sequence_parallel_degree", "1", kParallel),
-    only("tensor_parallel_size", "1", kParallel),
+    decided("context_parallel_size", Kind::Integer, decideSharing),
+    decided("sequence_parallel_degree", Kind::Integer, decideSharing),
+    decided("tensor_parallel_size", Kind::Integer, decideSharing),
     nothing("heads_k_stride", "is for context_parallel_size"),
     nothing("ring_attn_func", "is for context_parallel_size"),
     nothing("device", "the cluster file says the devices"),

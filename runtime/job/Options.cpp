@@ -90,6 +90,12 @@ static std::vector<Spec> getSpecs(Options &O, std::string &Config) {
        "cut "
        "at its end and one more target, split into several, drop, or fail "
        "(default: cut)"},
+      {"least-tokens", &O.LeastTokens, 0, "N",
+       "tokens that an example in JSON, or a part of a split one, has at "
+       "least; "
+       "shorter ones are left out (default: 0)"},
+      {"drop-equal", &O.DropEqual, 0, "",
+       "leave out examples in JSON whose tokens equal those of an earlier one"},
       {"data-ids", &O.DataIds, 0, "FILE",
        "samples as raw i32: seq_len ids, then seq_len targets; a target of -1 "
        "is not counted",

@@ -58,6 +58,8 @@ struct Options {
               ValSplit = "auto", LongExamples = "cut";
   double ValFraction = -1;
   RowOptions Rows;
+  int64_t LeastTokens = 0;
+  bool DropEqual = false;
   // Run.
   std::string Out, Init, InitAdapter, Format = "bf16";
   /// "dpo", "orpo" or empty.

@@ -29,6 +29,8 @@ struct AdapterInfo {
   std::vector<std::string> Targets;
   /// Modules that Targets name and that have no adapter.
   std::vector<std::string> Excluded;
+  /// Last components of the names of modules that are trained as a whole.
+  std::vector<std::string> Saved;
 
   AdapterInfo() = default;
   explicit AdapterInfo(const PoplarModel &Model);

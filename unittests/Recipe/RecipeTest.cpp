@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Recipe/Recipe.h"
+#include "Poplar/Recipe/ModelTokens.h"
 #include "Rules.h"
 
 #include "../Support/Mutator.h"
@@ -300,6 +301,54 @@ TEST_F(RecipeTest, EveryMemberOfADataSetIsAccountedFor) {
             "recipe.yaml:8:5: datasets[1] has no path");
 }
 
+TEST_F(RecipeTest, DevicesThatShareSamplesHaveOneBatch) {
+  // 2 x 4 samples.
+  EXPECT_TRUE(has(translate("tensor_parallel_size: 2\n"), "--device-batch 4"));
+  EXPECT_TRUE(has(translate("tensor_parallel_size: 2\n"
+                            "context_parallel_size: 8\n"),
+                  "--device-batch 1/2"));
+  EXPECT_TRUE(
+      has(translate("sequence_parallel_degree: 3\n"), "--device-batch 8/3"));
+  EXPECT_EQ(fail(complete("tensor_parallel_size: -1\n")),
+            "recipe.yaml:8:1: tensor_parallel_size: expected a count of "
+            "devices, found -1");
+}
+
+TEST_F(RecipeTest, RowsAreFilteredByTheirTokens) {
+  EXPECT_TRUE(has(translate("min_sample_len: 100\n"), "--least-tokens 100"));
+  EXPECT_FALSE(has(translate("min_sample_len: 2\n"), "--least-tokens 2"));
+  EXPECT_TRUE(
+      has(translate("dataset_exact_deduplication: true\n"), "--drop-equal"));
+  EXPECT_EQ(listRefused(complete("streaming: true\nmax_steps: 5\n")), "");
+  EXPECT_EQ(listRefused(complete("streaming: true\n")), "streaming");
+  EXPECT_EQ(listRefused(complete("streaming: true\nmax_steps: 5\n"
+                                 "val_set_size: 0.1\n")),
+            "streaming");
+}
+
+TEST_F(RecipeTest, ModulesToSaveAreThoseOfPEFT) {
+  const std::string adapter = "adapter: lora\nlora_r: 8\nlora_alpha: 16\n"
+                              "lora_target_linear: true\n"
+                              "lora_modules_to_save: [embed_tokens, lm_head]\n";
+  EXPECT_TRUE(
+      has(translate(adapter), "--lora-modules-to-save embed_tokens,lm_head"));
+  // PEFT would train a copy of an embedding that is the head as well.
+  for (const char *config :
+       {R"({"tie_word_embeddings": true})", R"({"model_type": "gemma2"})"}) {
+    write("model/config.json", config);
+    EXPECT_EQ(listRefused(complete(adapter)), "lora_modules_to_save");
+  }
+}
+
+TEST_F(RecipeTest, RowsOfTheEmbeddingAreAddedNowhere) {
+  const std::string key = "resize_token_embeddings_to_32x: true\n";
+  EXPECT_EQ(listRefused(complete(key)), "resize_token_embeddings_to_32x");
+  write("model/config.json", R"({"vocab_size": 32064})");
+  EXPECT_EQ(listRefused(complete(key)), "");
+  write("model/config.json", R"({"vocab_size": 32011})");
+  EXPECT_EQ(listRefused(complete(key)), "resize_token_embeddings_to_32x");
+}
+
 TEST_F(RecipeTest, MembersOfRowsMayHaveOtherNames) {
   auto words = [&](const std::string &members, const std::string &keys = "") {
     std::string error, text = " ";
@@ -470,8 +519,60 @@ TEST_F(RecipeTest, SpecialTokensAreThoseOfTheTokenizer) {
   EXPECT_EQ(listRefused(complete("special_tokens:\n  pad_token: x\n"
                                  "  bos_token: <s>\n  eos_token: </s>\n")),
             "");
+  // There is no tokenizer.json to change.
   EXPECT_EQ(listRefused(complete("special_tokens: {eos_token: <|im_end|>}\n")),
             "special_tokens");
+  EXPECT_EQ(listRefused(complete("tokens: [<|im_start|>]\n")), "tokens");
+}
+
+TEST_F(RecipeTest, TokensAreAddedWhereTheEmbeddingHasRows) {
+  write("model/tokenizer.json",
+        R"({"model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "</s>": 2}},
+            "added_tokens": [{"id": 2, "content": "</s>", "special": true},
+                             {"id": 3, "content": "<end>", "special": false}]})");
+  write("model/config.json", R"({"vocab_size": 5, "eos_token_id": 2})");
+  const std::string adapter = "adapter: lora\nlora_r: 8\nlora_alpha: 16\n"
+                              "lora_target_linear: true\n";
+  auto end = [](const std::string &token) {
+    return "special_tokens: {eos_token: " + token + "}\n";
+  };
+  EXPECT_TRUE(has(translate(end("<end>")), "--eos-token <end>"));
+  EXPECT_TRUE(has(translate(end("<end>") + adapter), "--eos-token <end>"));
+  EXPECT_TRUE(has(translate(end("<new>") + "tokens: [a, <end>]\n"),
+                  "--add-token a --add-token <end>"));
+  // A new token beside an adapter needs its rows trained.
+  EXPECT_EQ(listRefused(complete(end("<new>") + adapter)), "special_tokens");
+  EXPECT_EQ(listRefused(complete(end("<new>") + adapter +
+                                 "lora_modules_to_save: [embed_tokens]\n")),
+            "");
+  // Two tokens and one row.
+  EXPECT_EQ(listRefused(complete(end("<new>") + "tokens: [<other>]\n")),
+            "special_tokens tokens");
+
+  write("model/tokenizer_config.json",
+        R"({"eos_token": "</s>", "added_tokens_decoder": {}, "z": 1, "y": 2})");
+  write("model/generation_config.json", R"({"eos_token_id": [2, 3]})");
+  std::string error, output = directory + "/out";
+  ASSERT_TRUE(
+      writeWithTokens(directory + "/model", {"<new>", {}}, output, error))
+      << error;
+  auto check = [&](const std::string &name, const std::string &part) {
+    std::ifstream file(output + "/" + name);
+    std::string text{std::istreambuf_iterator<char>(file), {}};
+    EXPECT_NE(text.find(part), text.npos) << name << " " << text;
+  };
+  check("config.json", "\"eos_token_id\": 4");
+  check("generation_config.json", "4,\n    2,\n    3");
+  check("tokenizer_config.json", "\"eos_token\": \"<new>\"");
+  check("tokenizer_config.json", "\"4\": {\n      \"content\": \"<new>\"");
+  check("tokenizer_config.json", "\"z\": 1,\n  \"y\": 2");
+  check("tokenizer.json", "\"id\": 4,\n      \"content\": \"<new>\"");
+  EXPECT_FALSE(writeWithTokens(directory + "/model", {"<new>", {"<other>"}},
+                               output + "2", error));
+  EXPECT_EQ(error, "the embedding has 5 rows, and there would be 6 tokens; add "
+                   "them by add_tokens and resize_token_embeddings of "
+                   "transformers, and give that model");
+  EXPECT_FALSE(std::filesystem::exists(output + "2"));
 }
 
 TEST_F(RecipeTest, WrongTypesAndContradictionsAreLocated) {
