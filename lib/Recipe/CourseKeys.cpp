@@ -9,6 +9,7 @@
 #include "Keys.h"
 #include "llvm/ADT/STLExtras.h"
 #include <algorithm>
+#include <numeric>
 
 using namespace poplar;
 
@@ -16,6 +17,27 @@ using Options = std::vector<std::pair<std::string, std::string>>;
 
 /// Samples and steps of a batch, at most.
 static constexpr int64_t kMostSamples = 1 << 20;
+
+/// How many devices share a sample in axolotl, and so count as one.
+static int64_t countSharing(const Translator &t) {
+  int64_t tensors = t.top().getInteger("tensor_parallel_size"),
+          samples = t.top().getInteger("context_parallel_size");
+  if (samples == 0)
+    samples = t.top().getInteger("sequence_parallel_degree");
+  return std::clamp<int64_t>(tensors, 1, kMostSamples) *
+         std::clamp<int64_t>(samples, 1, kMostSamples);
+}
+
+void poplar::decideSharing(Translator &t, const RecipeEntry &entry) {
+  int64_t devices = t.top().getInteger(entry.rule->name);
+  if (devices < 0 || devices > kMostSamples)
+    t.fail(entry, "expected a count of devices, found " + entry.text);
+  else if (devices <= 1)
+    t.ignore(entry, "no device shares a sample");
+  else
+    t.accept(entry, "the batch is divided; the plan decides which devices "
+                    "share layers");
+}
 
 void poplar::decideBatch(Translator &t, const RecipeEntry &entry) {
   int64_t micro = t.top().getInteger("micro_batch_size"),
@@ -35,7 +57,16 @@ void poplar::decideBatch(Translator &t, const RecipeEntry &entry) {
     return;
   }
   int64_t samples = steps == 0 || micro == 0 ? batch : micro * steps;
-  t.honour(entry, "--device-batch", std::to_string(samples));
+  // Devices that share samples have one batch.
+  int64_t devices = countSharing(t);
+  if (devices > kMostSamples) {
+    t.fail(entry, "so many devices share a sample that there is no batch");
+    return;
+  }
+  int64_t common = std::gcd(samples, devices);
+  std::string share =
+      devices == common ? "" : "/" + std::to_string(devices / common);
+  t.honour(entry, "--device-batch", std::to_string(samples / common) + share);
 }
 
 void poplar::decideSteps(Translator &t, const RecipeEntry &entry) {

@@ -15,36 +15,33 @@
 
 using namespace poplar;
 
-/// The type of rows with conversations.
-static constexpr llvm::StringRef kChat = "chat_template";
-/// And of rows with texts.
-static constexpr llvm::StringRef kCompletion = "completion";
 /// The template that the model ships.
 static constexpr llvm::StringRef kOwnTemplate = "tokenizer_default";
 static constexpr llvm::StringRef kFallback = "tokenizer_default_fallback_";
 static constexpr const char *kTemplateFile = "jinja";
 
-static llvm::StringRef getText(const yaml::Content &map, const char *name) {
+llvm::StringRef poplar::getText(const yaml::Content &map, const char *name) {
   const yaml::Content *node = map.find(name);
   return node && node->kind == yaml::Content::Scalar
              ? llvm::StringRef(node->text)
              : "";
 }
 
-/// Whether rows of a type have conversations: of pairs, it is the name of a
-/// function behind the template's.
-static bool isChat(llvm::StringRef type) {
-  return type == kChat || type.starts_with(kChat.str() + ".");
+std::vector<const yaml::Content *> poplar::listDatasets(const Translator &t) {
+  std::vector<const yaml::Content *> datasets;
+  for (const char *key : {"datasets", "test_datasets"})
+    if (const RecipeEntry *list = t.top().find(key))
+      for (const yaml::Content &dataset : list->node->elements)
+        datasets.push_back(&dataset);
+  return datasets;
 }
 
 /// The data sets with conversations, of training and of validation.
 static std::vector<const yaml::Content *> listChats(const Translator &t) {
   std::vector<const yaml::Content *> chats;
-  for (const char *key : {"datasets", "test_datasets"})
-    if (const RecipeEntry *list = t.top().find(key))
-      for (const yaml::Content &dataset : list->node->elements)
-        if (isChat(getText(dataset, "type")))
-          chats.push_back(&dataset);
+  for (const yaml::Content *dataset : listDatasets(t))
+    if (isChatType(getText(*dataset, "type")))
+      chats.push_back(dataset);
   return chats;
 }
 
@@ -84,6 +81,23 @@ void poplar::decideDatasets(Translator &t, const RecipeEntry &entry) {
   t.translateDatasets(entry);
 }
 
+void poplar::decideStreaming(Translator &t, const RecipeEntry &entry) {
+  const RecipeEntry *datasets = t.top().find("datasets");
+  if (entry.text == "false" || t.top().find("pretraining_dataset"))
+    t.ignore(entry, "rows are read from files");
+  else if (t.top().getInteger("max_steps") <= 0)
+    t.refuse(entry, "needs max_steps");
+  else if (datasets && datasets->node->elements.size() > 1 &&
+           t.top().isTrue("sample_packing"))
+    t.refuse(entry, "axolotl then reads the first of the data sets alone; "
+                    "remove the others, or streaming");
+  else if (t.top().getNumber("val_set_size") > 0)
+    t.refuse(entry, "axolotl then holds no rows out; remove val_set_size, or "
+                    "streaming");
+  else
+    t.accept(entry, "rows are read from the file, in a random order");
+}
+
 void poplar::decideValSize(Translator &t, const RecipeEntry &entry) {
   double size = t.top().getNumber("val_set_size");
   if (size == 0) {
@@ -101,21 +115,23 @@ void poplar::decideValSize(Translator &t, const RecipeEntry &entry) {
   }
 }
 
-/// Whether rows are texts, which axolotl splits into samples.
-static bool isCompletion(const yaml::Content &dataset) {
-  return getText(dataset, "type") == kCompletion;
+void poplar::decideShortRows(Translator &t, const RecipeEntry &entry) {
+  int64_t least = t.top().getInteger("min_sample_len");
+  if (least < 0)
+    t.fail(entry, "expected a number of tokens, found " + entry.text);
+  else if (least <= 2)
+    t.ignore(entry, "rows without a target are left out");
+  else if (t.top().find("rl"))
+    t.ignore(entry, "axolotl does not read it for pairs");
+  else
+    t.honour(entry, "--least-tokens", entry.text);
 }
 
-/// How many data sets there are, and how many of them have texts.
-static std::pair<size_t, size_t> countCompletions(const Translator &t) {
-  std::pair<size_t, size_t> counts;
-  for (const char *key : {"datasets", "test_datasets"})
-    if (const RecipeEntry *list = t.top().find(key)) {
-      counts.first += list->node->elements.size();
-      counts.second +=
-          size_t(llvm::count_if(list->node->elements, isCompletion));
-    }
-  return counts;
+void poplar::decideEqualRows(Translator &t, const RecipeEntry &entry) {
+  if (entry.text == "true")
+    t.honour(entry, "--drop-equal");
+  else
+    t.ignore(entry, "equal rows are kept");
 }
 
 void poplar::decideLongRows(Translator &t, const RecipeEntry &entry) {
@@ -123,10 +139,9 @@ void poplar::decideLongRows(Translator &t, const RecipeEntry &entry) {
       {"drop", "drop"}, {"truncate", "cut"}, {"raise", "fail"}};
   auto known = llvm::find_if(
       strategies, [&](const auto &it) { return entry.text == it.first; });
-  auto [datasets, completions] = countCompletions(t);
   if (known == std::end(strategies))
     t.fail(entry, "expected drop, truncate or raise, found " + entry.text);
-  else if (completions > 0)
+  else if (hasCompletions(t))
     // Nothing is too long once it has been split.
     t.honour(entry, "--long-examples", "split");
   else
@@ -135,7 +150,20 @@ void poplar::decideLongRows(Translator &t, const RecipeEntry &entry) {
 
 /// A template of axolotl and what --chat-template calls it.
 static constexpr std::pair<const char *, const char *> kTemplates[] = {
-    {"chatml", "chatml"}, {"llama3", "llama-3"}, {"gemma", "gemma"}};
+    {"chatml", "chatml"},
+    {"llama3", "llama-3"},
+    {"gemma", "gemma"},
+    {"alpaca", "axolotl:alpaca"},
+    {"gemma3", "axolotl:gemma3"},
+    {"mistral_v1", "axolotl:mistral_v1"},
+    {"mistral_v2v3", "axolotl:mistral_v2v3"},
+    {"mistral_v3_tekken", "axolotl:mistral_v3_tekken"},
+    {"mistral_v7_tekken", "axolotl:mistral_v7_tekken"},
+    {"phi_3", "axolotl:phi_3"},
+    {"phi_35", "axolotl:phi_35"},
+    {"phi_4", "axolotl:phi_4"},
+    {"qwen3", "axolotl:qwen3"},
+    {"qwen_25", "axolotl:qwen_25"}};
 
 /// Translates the name of a template; `file` is that of a template of the
 /// user's own.
@@ -186,7 +214,7 @@ void poplar::decideChatTemplateFile(Translator &t, const RecipeEntry &entry) {
   bool isOfRecipe = &entry == t.top().find("chat_template_jinja");
   const Section &section = isOfRecipe ? t.top() : t.dataset();
   llvm::StringRef name = section.getText("chat_template");
-  if (isOfRecipe ? !isTemplateUsed(t) : !isChat(section.getText("type")))
+  if (isOfRecipe ? !isTemplateUsed(t) : !isChatType(section.getText("type")))
     t.ignore(entry, "no data set of type chat_template takes it");
   else if (!name.empty() && name != kTemplateFile)
     t.ignore(entry, "chat_template names another template");
@@ -195,7 +223,7 @@ void poplar::decideChatTemplateFile(Translator &t, const RecipeEntry &entry) {
 }
 
 void poplar::decideDatasetTemplate(Translator &t, const RecipeEntry &entry) {
-  if (!isChat(t.dataset().getText("type")))
+  if (!isChatType(t.dataset().getText("type")))
     t.ignore(entry, "is for rows of type chat_template");
   else if (!refuseOthers(t, entry))
     decideTemplate(t, entry, entry.text,
@@ -264,105 +292,6 @@ void poplar::decideDataFiles(Translator &t, const RecipeEntry &entry) {
     t.accept(entry, "files of path");
   else
     t.refuse(entry, "names files of a directory, and path is none");
-}
-
-void poplar::decideType(Translator &t, const RecipeEntry &entry) {
-  if (t.top().find("rl"))
-    decidePairType(t, entry);
-  else if (!entry.node)
-    t.refuse(entry, "rows of token ids are not read; give text or messages, "
-                    "and their type");
-  else if (entry.text == kChat || entry.text == "alpaca")
-    t.accept(entry, "rows are read by their members");
-  else if (entry.text != kCompletion)
-    t.refuse(entry, "the types are alpaca, chat_template and completion; "
-                    "convert the rows to messages, or to instruction, input "
-                    "and output");
-  else if (auto [datasets, completions] = countCompletions(t);
-           datasets != completions)
-    t.refuse(entry, "long texts are split and other rows are not; train on "
-                    "them one after the other");
-  else
-    t.accept(entry, "rows are texts, of which all tokens count");
-}
-
-void poplar::decideField(Translator &t, const RecipeEntry &entry) {
-  if (entry.text == "text")
-    t.accept(entry, "texts are read from text");
-  else
-    t.refuse(entry, "texts are read from text; rename the member in the rows");
-}
-
-/// The name of a property of messages in the file.
-static llvm::StringRef getMapped(const Translator &t, const char *property,
-                                 const char *older) {
-  if (llvm::StringRef name = t.dataset().getText(older); !name.empty())
-    return name;
-  const RecipeEntry *mapping = t.dataset().find("message_property_mappings");
-  llvm::StringRef name = mapping ? getText(*mapping->node, property) : "";
-  return name.empty() ? property : name;
-}
-
-/// Poplar reads messages with role and content, and conversations with from
-/// and value.
-static bool isReadable(const Translator &t) {
-  llvm::StringRef list = t.dataset().getText("field_messages"),
-                  role = getMapped(t, "role", "message_field_role"),
-                  content = getMapped(t, "content", "message_field_content");
-  if (list == "conversations")
-    return role == "from" && content == "value";
-  return (list.empty() || list == "messages") && role == "role" &&
-         content == "content";
-}
-
-void poplar::decideMessages(Translator &t, const RecipeEntry &entry) {
-  if (!isChat(t.dataset().getText("type")))
-    t.ignore(entry, "is for rows of type chat_template");
-  else if (isReadable(t))
-    t.accept(entry, "rows are read by their members");
-  else
-    t.refuse(entry, "rows are read with messages of role and content, or with "
-                    "conversations of from and value; rename the members");
-}
-
-void poplar::decideMapping(Translator &t, const RecipeEntry &entry) {
-  if (!t.isMap(entry))
-    return;
-  for (const yaml::Member &member : entry.node->members)
-    if (member.key != "role" && member.key != "content" &&
-        member.value.text != member.key) {
-      t.refuse(entry, "the member " + member.value.describe() +
-                          " is not read as " + member.key +
-                          "; rename it in the rows");
-      return;
-    }
-  decideMessages(t, entry);
-}
-
-/// Roles by their names in rows.
-static constexpr std::pair<const char *, const char *> kRoles[] = {
-    {"user", "human"},    {"user", "user"}, {"assistant", "gpt"},
-    {"system", "system"}, {"tool", "tool"}, {"assistant", "assistant"}};
-
-void poplar::decideRoles(Translator &t, const RecipeEntry &entry) {
-  if (!t.isMap(entry))
-    return;
-  for (const yaml::Member &member : entry.node->members) {
-    if (member.value.kind != yaml::Content::List) {
-      t.fail(member.value.place, member.key + ": expected a list, found " +
-                                     member.value.describe());
-      return;
-    }
-    for (const yaml::Content &source : member.value.elements)
-      if (llvm::none_of(kRoles, [&](const auto &role) {
-            return member.key == role.first && source.text == role.second;
-          })) {
-        t.refuse(entry, source.describe() + " is not read as " + member.key +
-                            "; rename the role in the rows");
-        return;
-      }
-  }
-  t.accept(entry, "roles are read so");
 }
 
 bool poplar::isOnly(const yaml::Content &node, llvm::StringRef word) {

@@ -8,6 +8,7 @@
 
 #include "ModelDirectory.h"
 #include "Poplar/Support/JSON.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/FileSystem.h"
@@ -70,6 +71,36 @@ std::string poplar::readSpecialToken(const std::string &directory,
   if (token.isObject())
     token = token["content"];
   return token.isString() ? token.getString() : "";
+}
+
+int64_t poplar::readVocabularySize(const std::string &directory) {
+  auto document =
+      json::Document::open(join(directory, "config.json"), "config.json");
+  json::Value root = document->getRoot();
+  if (document->hasError() || !root.isObject() ||
+      !root["vocab_size"].isNumber())
+    return 0;
+  int64_t rows = root["vocab_size"].getInteger();
+  return document->hasError() ? 0 : rows;
+}
+
+/// Beginnings of values of model_type whose head is tied by default.
+static constexpr llvm::StringRef kTiedByDefault[] = {"gemma", "gpt2",
+                                                     "smollm3"};
+
+bool poplar::hasTiedHead(const std::string &directory) {
+  auto document =
+      json::Document::open(join(directory, "config.json"), "config.json");
+  json::Value root = document->getRoot();
+  if (document->hasError() || !root.isObject())
+    return false;
+  json::Value flag = root["tie_word_embeddings"], type = root["model_type"];
+  if (flag.isPresent() && !flag.isString() && !flag.isNumber())
+    return flag.getBool();
+  std::string name = type.isString() ? type.getString() : "";
+  return llvm::any_of(kTiedByDefault, [&](llvm::StringRef beginning) {
+    return llvm::StringRef(name).starts_with(beginning);
+  });
 }
 
 bool poplar::shipsChatTemplate(const std::string &directory) {

@@ -9,6 +9,7 @@
 #ifndef POPLAR_LIB_RECIPE_MODELDIRECTORY_H
 #define POPLAR_LIB_RECIPE_MODELDIRECTORY_H
 
+#include <cstdint>
 #include <string>
 
 namespace poplar {
@@ -23,6 +24,12 @@ std::string findModelDirectory(const std::string &name,
 /// empty if tokenizer_config.json does not say.
 std::string readSpecialToken(const std::string &directory,
                              const std::string &name);
+
+/// The rows of the embedding by config.json; 0 if it does not say.
+int64_t readVocabularySize(const std::string &directory);
+
+/// Whether the model's embedding is its head, too, by its config.json.
+bool hasTiedHead(const std::string &directory);
 
 /// Whether the model comes with a template for conversations.
 bool shipsChatTemplate(const std::string &directory);

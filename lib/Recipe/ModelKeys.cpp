@@ -8,6 +8,7 @@
 
 #include "Keys.h"
 #include "ModelDirectory.h"
+#include "Poplar/Recipe/ModelTokens.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include <charconv>
@@ -110,10 +111,71 @@ void poplar::decideSameModel(Translator &t, const RecipeEntry &entry) {
                     "base_model; put the files there");
 }
 
+static std::vector<std::string> listTexts(const RecipeEntry &entry) {
+  if (entry.node->kind != yaml::Content::List)
+    return {entry.text};
+  std::vector<std::string> texts;
+  for (const yaml::Content &element : entry.node->elements)
+    texts.push_back(element.text);
+  return texts;
+}
+
+static bool hasAdapter(const Translator &t) {
+  return t.top().find("adapter")->node != nullptr;
+}
+
+/// The tokens that a recipe changes.
+static TokenChanges collectTokens(const Translator &t) {
+  TokenChanges changes;
+  if (const RecipeEntry *special = t.top().find("special_tokens"))
+    if (llvm::StringRef end = getText(*special->node, "eos_token");
+        end != readSpecialToken(t.getModelDirectory(), "eos_token"))
+      changes.endToken = end.str();
+  if (const RecipeEntry *tokens = t.top().find("tokens"))
+    changes.added = listTexts(*tokens);
+  return changes;
+}
+
+/// Why tokens cannot be changed as the recipe wants it; empty if they can.
+static std::string checkChanges(const Translator &t,
+                                const TokenChanges &changes) {
+  std::string directory = t.getModelDirectory();
+  if (directory.empty())
+    return "the model is not there to compare the tokens with its tokenizer";
+  if (std::string why = checkTokens(directory, changes); !why.empty())
+    return why;
+  // axolotl fails then: rows of new tokens would stay as they are.
+  if (!changes.endToken.empty() && hasAdapter(t) &&
+      !t.top().find("lora_modules_to_save") &&
+      !hasToken(directory, changes.endToken))
+    return changes.endToken + " is a new token, whose row of the embedding is "
+                              "trained beside an adapter only with "
+                              "lora_modules_to_save";
+  return "";
+}
+
+void poplar::decideTokens(Translator &t, const RecipeEntry &entry) {
+  std::vector<std::pair<std::string, std::string>> options;
+  for (const std::string &token : listTexts(entry)) {
+    if (token.empty()) {
+      t.fail(entry, "expected tokens, found " + entry.node->describe());
+      return;
+    }
+    options.emplace_back("--add-token", token);
+  }
+  if (options.empty())
+    t.ignore(entry, "no token is added");
+  else if (std::string why = checkChanges(t, collectTokens(t)); !why.empty())
+    t.refuse(entry, why);
+  else
+    t.honour(entry, options);
+}
+
 void poplar::decideSpecialTokens(Translator &t, const RecipeEntry &entry) {
   if (!t.isMap(entry))
     return;
   std::string directory = t.getModelDirectory();
+  bool changesEnd = false;
   for (const yaml::Member &member : entry.node->members) {
     // Padding never counts, and is not looked at.
     if (member.key == "pad_token" || member.value.kind == yaml::Content::Null)
@@ -124,6 +186,12 @@ void poplar::decideSpecialTokens(Translator &t, const RecipeEntry &entry) {
       return;
     }
     std::string known = readSpecialToken(directory, member.key);
+    if (member.key == "eos_token" && known != member.value.text &&
+        member.value.kind == yaml::Content::Scalar &&
+        !member.value.text.empty()) {
+      changesEnd = true;
+      continue;
+    }
     if (known.empty() || known != member.value.text) {
       t.refuse(entry,
                member.key + " of the tokenizer is " +
@@ -134,11 +202,29 @@ void poplar::decideSpecialTokens(Translator &t, const RecipeEntry &entry) {
       return;
     }
   }
-  t.ignore(entry, "as the tokenizer has them; padding does not count");
+  TokenChanges changes = collectTokens(t);
+  if (!changesEnd)
+    t.ignore(entry, "as the tokenizer has them; padding does not count");
+  else if (std::string why = checkChanges(t, changes); !why.empty())
+    t.refuse(entry, why);
+  else
+    t.honour(entry, "--eos-token", changes.endToken);
 }
 
-static bool hasAdapter(const Translator &t) {
-  return t.top().find("adapter")->node != nullptr;
+/// The rows of an embedding come in multiples of it.
+static constexpr int64_t kRoundedTo = 32;
+
+void poplar::decideRounding(Translator &t, const RecipeEntry &entry) {
+  int64_t rows = readVocabularySize(t.getModelDirectory());
+  if (entry.text == "false")
+    t.ignore(entry, "the embedding keeps its rows");
+  else if (rows > 0 && rows % kRoundedTo == 0)
+    // axolotl only adds rows, where there are fewer than tokens.
+    t.ignore(entry, "the embedding has " + std::to_string(rows) +
+                        " rows, a multiple of 32");
+  else
+    t.refuse(entry, "rows are not added to the embedding; remove it, or save "
+                    "the model after resize_token_embeddings of transformers");
 }
 
 /// Handles a key that is for adapters; false if there are none.
@@ -256,6 +342,24 @@ void poplar::decideTargets(Translator &t, const RecipeEntry &entry) {
            isLinear ? "all-linear" : llvm::join(names, ","));
 }
 
+void poplar::decideSavedModules(Translator &t, const RecipeEntry &entry) {
+  std::vector<std::string> names = listTexts(entry);
+  if (names.empty())
+    t.ignore(entry, "no module is trained beside the adapters");
+  else if (!needsAdapter(t, entry))
+    return;
+  else if (llvm::any_of(names, [](const std::string &name) {
+             return name.empty() || name.find(',') != name.npos;
+           }))
+    t.fail(entry, "expected names of modules, found " + entry.node->describe());
+  else if (hasTiedHead(t.getModelDirectory()) &&
+           llvm::any_of(names, isEmbedding))
+    t.refuse(entry, "the embedding of the model is its head, too, and PEFT "
+                    "trains a copy of each; leave them out");
+  else
+    t.honour(entry, "--lora-modules-to-save", llvm::join(names, ","));
+}
+
 /// Whether bitsandbytes quantises the scales of 4-bit weights, too.
 static bool isDoublyQuantized(const Translator &t) {
   const RecipeEntry *options = t.top().find("bnb_config_kwargs");
@@ -313,7 +417,8 @@ void poplar::decidePrecision(Translator &t, const RecipeEntry &entry) {
                     "gives it");
   else if (entry.text != "false")
     t.fail(entry, "expected true, false, full or auto, found " + entry.text);
-  else if (t.top().isTrue("fp16") || t.top().isTrue("bfloat16"))
+  else if (t.top().isTrue("fp16") || t.top().isTrue("float16") ||
+           t.top().isTrue("bfloat16"))
     t.ignore(entry, "another key says the format");
   else
     t.honour(entry, "--precision", "f32");
@@ -330,9 +435,12 @@ void poplar::decideHalf(Translator &t, const RecipeEntry &entry) {
   llvm::StringRef brain = t.top().getText("bf16");
   if (entry.text == "false" || brain == "true" || brain == "full")
     t.ignore(entry, "bf16 says the format");
+  else if (brain == "auto")
+    // axolotl takes bf16 where there is a GPU that has it.
+    t.refuse(entry, "bf16: auto takes bf16 on GPUs that have it; give bf16: "
+                    "false for f16, or remove it");
   else
-    t.refuse(entry, "devices compute in f16 if the cluster file says so, by "
-                    "`precision`; remove fp16, or give bf16: true");
+    t.honour(entry, "--precision", "f16");
 }
 
 void poplar::decidePacking(Translator &t, const RecipeEntry &entry) {

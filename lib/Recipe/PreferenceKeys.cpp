@@ -81,9 +81,8 @@ void poplar::decidePairType(Translator &t, const RecipeEntry &entry) {
 void poplar::decideAnswerField(Translator &t, const RecipeEntry &entry) {
   llvm::StringRef member = entry.rule->name;
   member.consume_front("field_");
-  if (entry.text == member)
+  if (entry.text == member || getPreference(t).empty())
     t.accept(entry, "answers are read from " + member.str());
   else
-    t.refuse(entry, "answers are read from " + member.str() +
-                        "; rename the member in the rows");
+    t.honour(entry, "--read-member", member.str() + "=" + entry.text);
 }

@@ -281,7 +281,8 @@ std::vector<std::string> TrainingWorkflow::getPlanWords() const {
   std::vector<std::string> words = {"--global-batch", request.globalBatch};
   if (request.globalBatch.empty())
     words[1] = std::to_string(request.deviceBatch *
-                              static_cast<int64_t>(cluster.ranks.size()));
+                              static_cast<int64_t>(cluster.ranks.size()) /
+                              request.batchDevices);
   if (!profiles.empty())
     words = join(words, {"--profiles", profiles});
   if (!request.recompute.empty())
@@ -290,6 +291,16 @@ std::vector<std::string> TrainingWorkflow::getPlanWords() const {
 }
 
 StageEnd TrainingWorkflow::plan() {
+  int64_t samples =
+      request.deviceBatch * static_cast<int64_t>(cluster.ranks.size());
+  if (request.globalBatch.empty() && samples % request.batchDevices) {
+    error = llvm::formatv("--device-batch {0}/{1} gives {2} devices no whole "
+                          "number of samples; give --global-batch",
+                          request.deviceBatch, request.batchDevices,
+                          cluster.ranks.size())
+                .str();
+    return StageEnd::Failed;
+  }
   std::string file = getPath("plan.mlir"), json = getPath("plan.json");
   std::vector<std::string> words = join(
       join({"plan", "--model", getPath("model.mlir"), "--cluster", clusterFile},

@@ -77,14 +77,26 @@ static std::vector<float> readTensor(const TensorView &View,
   return Values;
 }
 
+/// Whether a tensor is of a module that is trained as a whole.
+static bool isOfSaved(const AdapterInfo &Info, const std::string &Name) {
+  std::string Module = Name.substr(0, Name.rfind('.'));
+  return std::any_of(
+      Info.Saved.begin(), Info.Saved.end(), [&](const std::string &Saved) {
+        return Module.size() > Saved.size() &&
+               Module.compare(Module.size() - Saved.size() - 1,
+                              std::string::npos, "." + Saved) == 0;
+      });
+}
+
 /// By the name of the module.
 static std::map<std::string, AdapterUpdate>
-readUpdates(const std::string &Directory) {
-  AdapterInfo Info = readAdapterConfig(Directory);
-  TensorFiles Files = openAdapter(Info, Directory);
+readUpdates(const AdapterInfo &Info, const TensorFiles &Files,
+            const std::string &Directory) {
   const std::string Down = ".lora_A.weight", Up = ".lora_B.weight";
   std::map<std::string, AdapterUpdate> Updates;
   for (const auto &[Name, View] : Files.tensors()) {
+    if (isOfSaved(Info, Name))
+      continue;
     bool IsDown =
         Name.size() > Down.size() &&
         Name.compare(Name.size() - Down.size(), Down.size(), Down) == 0;
@@ -225,7 +237,8 @@ static void writeModel(const std::string &Out, const std::string &Base,
 
 struct MergedModel::Parts {
   std::map<std::string, AdapterUpdate> Updates;
-  TensorFiles Files;
+  /// The files of the model, and of the adapter.
+  TensorFiles Files, Trained;
   std::vector<TensorSource> Tensors;
   std::set<std::string> Formats;
   /// The last block that was read, and all of its tensor if that is rounded.
@@ -235,7 +248,47 @@ struct MergedModel::Parts {
   /// Adds a tensor of the model; `Format` is what the program rounds it to.
   void add(const std::string &Name, const TensorView &View, AdapterUpdate *U,
            int32_t Format);
+  /// Adds a tensor that the adapter has as a whole.
+  void replace(const std::string &Name, const TensorView &View,
+               const TensorView &New);
 };
+
+/// What the adapter has in place of a tensor of the base, which may lack the
+/// first component of its name; null if it has nothing.
+static const TensorView *findReplacement(const AdapterInfo &Info,
+                                         const TensorFiles &Trained,
+                                         const std::string &Name,
+                                         const TensorView &View) {
+  for (const auto &[Own, New] : Trained.tensors()) {
+    if (!isOfSaved(Info, Own))
+      continue;
+    std::string Tensor = getAdaptedTensor(Own);
+    if (Tensor.empty())
+      Tensor = Own;
+    if (Tensor != Name && Tensor.substr(Tensor.find('.') + 1) != Name)
+      continue;
+    if (New.Shape != View.Shape)
+      fail("'", *View.File, "': tensor '", Name, "' is ",
+           formatShape(View.Shape.data(), View.Shape.size()),
+           ", but that of the adapter is ",
+           formatShape(New.Shape.data(), New.Shape.size()));
+    return &New;
+  }
+  return nullptr;
+}
+
+void MergedModel::Parts::replace(const std::string &Name,
+                                 const TensorView &View,
+                                 const TensorView &New) {
+  TensorSource::Format StoredAs = getFormat(View, Name);
+  Formats.insert(View.TypeName);
+  Tensors.push_back({Name, View.Shape, [this, &New](int64_t B, int64_t E) {
+                       Buffer.resize(static_cast<size_t>(E - B));
+                       New.copyTo(Buffer.data(), B, E);
+                       return static_cast<const float *>(Buffer.data());
+                     }});
+  Tensors.back().StoredAs = StoredAs;
+}
 
 void MergedModel::Parts::add(const std::string &Name, const TensorView &View,
                              AdapterUpdate *U, int32_t Format) {
@@ -269,10 +322,21 @@ MergedModel::MergedModel(const PoplarProgram &Program, const std::string &Base,
   ModelInfo Model(Program);
   // PEFT, too, asks the model and not fan_in_fan_out.
   bool IsInOut = Model.Adapter.InOut;
-  The->Updates = readUpdates(Directory);
+  AdapterInfo Info = readAdapterConfig(Directory);
+  The->Trained = openAdapter(Info, Directory);
+  The->Updates = readUpdates(Info, The->Trained, Directory);
   The->Files = TensorFiles::open(Base);
+  size_t NumReplaced = 0, NumSaved = 0;
+  for (const auto &[Name, View] : The->Trained.tensors())
+    NumSaved += isOfSaved(Info, Name);
   for (const auto &[Name, View] : The->Files.tensors()) {
     std::string TextName = getTextName(Name);
+    if (const TensorView *New =
+            findReplacement(Info, The->Trained, TextName, View)) {
+      The->replace(Name, View, *New);
+      ++NumReplaced;
+      continue;
+    }
     AdapterUpdate *U = findUpdate(The->Updates, TextName);
     if (!View.isWeight() && !U)
       continue;
@@ -286,6 +350,9 @@ MergedModel::MergedModel(const PoplarProgram &Program, const std::string &Base,
     fail("'", Base, "' is not the model of the adapter: it has ",
          The->NumUpdated, " of the ", The->Updates.size(),
          " layers with adapters");
+  if (NumReplaced != NumSaved)
+    fail("'", Base, "' is not the model of the adapter: it has ", NumReplaced,
+         " of the ", NumSaved, " tensors of modules_to_save");
 }
 
 MergedModel::~MergedModel() = default;

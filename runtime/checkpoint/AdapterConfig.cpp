@@ -31,22 +31,25 @@ static std::string formatNumber(double Value) {
   return Buffer;
 }
 
+static std::string formatList(const std::vector<std::string> &Names) {
+  std::string Text;
+  for (const std::string &Name : Names)
+    Text += (Text.empty() ? "" : ", ") + json::quote(Name);
+  return "[" + Text + "]";
+}
+
 /// The names; of a part of a larger model an expression, because other parts
 /// have modules of the same names.
 static std::string formatTargets(const AdapterInfo &Info) {
+  if (!Info.IsMultimodal)
+    return formatList(Info.Targets);
   std::string List;
   for (const std::string &Target : Info.Targets) {
-    if (!Info.IsMultimodal) {
-      List += (List.empty() ? "" : ", ") + json::quote(Target);
-      continue;
-    }
     List += List.empty() ? "" : "|";
     for (char C : Target)
       List += C == '.' ? "\\." : std::string(1, C);
   }
-  return Info.IsMultimodal
-             ? json::quote(".*\\.language_model\\..*\\.(" + List + ")")
-             : "[" + List + "]";
+  return json::quote(".*\\.language_model\\..*\\.(" + List + ")");
 }
 
 std::string poplar::runtime::formatAdapterConfig(const AdapterInfo &Info,
@@ -62,8 +65,9 @@ std::string poplar::runtime::formatAdapterConfig(const AdapterInfo &Info,
          ",\n  \"target_modules\": " + formatTargets(Info) +
          ",\n  \"fan_in_fan_out\": " + GetFlag(Info.InOut) +
          ",\n  \"bias\": \"none\",\n  \"use_rslora\": false,\n  \"use_dora\": "
-         "false,\n  \"modules_to_save\": null,\n  \"inference_mode\": "
-         "true\n}\n";
+         "false,\n  \"modules_to_save\": " +
+         (Info.Saved.empty() ? "null" : formatList(Info.Saved)) +
+         ",\n  \"inference_mode\": true\n}\n";
 }
 
 //===----------------------------------------------------------------------===//
@@ -79,6 +83,7 @@ static constexpr const char *ReadMembers[] = {"peft_type",
                                               "lora_dropout",
                                               "target_modules",
                                               "exclude_modules",
+                                              "modules_to_save",
                                               "fan_in_fan_out",
                                               "init_lora_weights",
                                               "bias"};
@@ -258,6 +263,8 @@ private:
     if (Targets->kind() != json::Value::String)
       Info.Targets = getList("target_modules");
     Info.Excluded = getList("exclude_modules");
+    Info.Saved = getList("modules_to_save");
+    std::sort(Info.Saved.begin(), Info.Saved.end());
   }
 
   std::string Path;
@@ -384,7 +391,7 @@ void poplar::runtime::checkAdapterConfig(
                     const std::string &Here, const std::string &Option) {
     Theirs += (Theirs.empty() ? "" : " and ") + What + " " + There;
     Ours += (Ours.empty() ? "" : " and ") + What + " " + Here;
-    Options += " " + Option + " " + There;
+    Options += " " + Option + (There == "none" ? "" : " " + There);
   };
   if (Given.Rank != Info.Rank)
     Differ("rank", std::to_string(Given.Rank), std::to_string(Info.Rank),
@@ -397,7 +404,8 @@ void poplar::runtime::checkAdapterConfig(
     if (std::string Module = getAdaptedModule(Entry.first); !Module.empty())
       Kinds.insert(dropNumbers(Module));
   for (const std::string &Tensor : Tensors)
-    Others.insert(dropNumbers(getAdaptedModule(Tensor)));
+    if (std::string Module = getAdaptedModule(Tensor); !Module.empty())
+      Others.insert(dropNumbers(Module));
   std::vector<std::string> Targets = Given.Targets;
   std::sort(Targets.begin(), Targets.end());
   if (Targets.empty() || !Given.Excluded.empty())
@@ -405,6 +413,12 @@ void poplar::runtime::checkAdapterConfig(
   // The tensors of another model are told apart one by one.
   if (Kinds != Others && haveCommonStem(Kinds, Others))
     Differ("the targets", join(Targets), join(Info.Targets), "--lora-targets");
+  if (Given.Saved != Info.Saved) {
+    Differ("modules_to_save", Given.Saved.empty() ? "none" : join(Given.Saved),
+           Info.Saved.empty() ? "none" : join(Info.Saved),
+           Given.Saved.empty() ? "no --lora-modules-to-save"
+                               : "--lora-modules-to-save");
+  }
   if (!Options.empty())
     fail("the adapter in '", Directory, "' has ", Theirs,
          ", but the program's have ", Ours, "; import the model with", Options);

@@ -201,6 +201,17 @@ static std::vector<Tensor> listTensors(const PoplarProgram &Program,
   return Tensors;
 }
 
+/// The tensors that are no adapters: frozen, or trained as a whole.
+static std::vector<Tensor> listTensorsOfBase(const PoplarProgram &Program) {
+  std::vector<Tensor> Tensors = listTensors(Program);
+  Tensors.erase(std::remove_if(Tensors.begin(), Tensors.end(),
+                               [](const Tensor &T) {
+                                 return !getAdaptedModule(T.Name).empty();
+                               }),
+                Tensors.end());
+  return Tensors;
+}
+
 static bool holdsAdapter(const std::string &Directory) {
   std::error_code Code;
   return fs::exists(Directory + "/" + AdapterConfigName, Code);
@@ -324,7 +335,7 @@ int64_t poplar::runtime::loadWeights(Executor &Exec,
   if (IsMultimodal)
     TextNames = listTextNames(Files);
   std::vector<Tensor> Tensors = Exec.model().Adapter.Rank
-                                    ? listTensors(Exec.program(), true)
+                                    ? listTensorsOfBase(Exec.program())
                                     : listTensors(Exec.program());
   std::vector<std::string> Used;
   for (const Tensor &T : Tensors) {

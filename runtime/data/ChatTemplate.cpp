@@ -93,6 +93,19 @@ static constexpr Roles Table[] = {{"Phi-4",
                                    true,
                                    false}};
 
+namespace {
+/// A template as it was published.
+struct Carried {
+  const char *Name, *Source;
+};
+} // namespace
+
+/// Those of axolotl, whose license is in template/axolotl/NOTICE.
+static constexpr Carried CarriedTable[] = {
+#include "CarriedTemplates.inc"
+};
+static constexpr std::string_view CarriedPrefix = "axolotl:";
+
 /// `Text`, which has no quotes, as a string of Jinja.
 static std::string quote(const std::string &Text) {
   std::string Result = "'";
@@ -135,6 +148,9 @@ std::optional<ChatTemplate> ChatTemplate::find(const std::string &Option) {
   for (const Roles &Each : Table)
     if (Option == Each.Option)
       return ChatTemplate{Each.Name, makeSource(Each)};
+  for (const Carried &Each : CarriedTable)
+    if (Option == std::string(CarriedPrefix) + Each.Name)
+      return ChatTemplate{Option, Each.Source};
   return std::nullopt;
 }
 
@@ -142,6 +158,8 @@ std::string ChatTemplate::listOptions() {
   std::string Names;
   for (const Roles &Each : Table)
     Names += (Names.empty() ? "" : ", ") + std::string(Each.Option);
+  for (const Carried &Each : CarriedTable)
+    Names += ", " + std::string(CarriedPrefix) + Each.Name;
   return Names;
 }
 

@@ -16,6 +16,8 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
 
 using namespace poplar::runtime;
 
@@ -185,7 +187,8 @@ static MappedFile prepare(const std::string &Path, const TextEncoding &Encoding,
   std::string Ignored;
   for (const std::string &Each : Rules.IgnoredMembers)
     Ignored += (Ignored.empty() ? ", without the members " : ", ") + Each;
-  Note = Ignored + describeInvalid(Source);
+  RowForm Form(Rules.Form, Rules.IgnoredMembers);
+  Note = Ignored + Form.describe() + describeInvalid(Source);
   int32_t EndId = findEnd(Model);
   ShippedTemplate Shipped = ShippedTemplate::read(Encoding.path());
   ExampleEncoder Encoder(*Encoding.get(), EndId, Shipped, Rules);
@@ -193,7 +196,7 @@ static MappedFile prepare(const std::string &Path, const TextEncoding &Encoding,
   std::string Kind =
       (Rules.Pairs ? "pairs 1 " : "examples 7 ") + std::to_string(EndId) + " " +
       std::to_string(Model.vocab_size) + Ignored + "\n" + Rules.Chat.Template +
-      "\n" + Rules.Chat.Date + "\n" + Shipped.describe();
+      "\n" + Rules.Chat.Date + "\n" + Shipped.describe() + Form.getKey();
   std::error_code Code;
   if (std::filesystem::exists(Rules.Chat.Template, Code))
     Kind += MappedFile(Rules.Chat.Template).text();
@@ -217,18 +220,46 @@ ExampleFile::ExampleFile(const std::string &Path, const TextEncoding &Encoding,
     fail("'", File.path(), "' is damaged; remove it");
   if (End.Examples == 0)
     fail("'", Path, "' has no examples");
-  Count = static_cast<int64_t>(End.Examples);
+  Count = Encoded = static_cast<int64_t>(End.Examples);
   Counted = static_cast<int64_t>(End.Counted);
   EndOfEnds = File.size() - sizeof End - End.NoteSize;
   Note = std::string(File.text().substr(EndOfEnds, End.NoteSize)) + Note;
+  Tokens = getEnd(Encoded - 1);
 }
 
-int64_t ExampleFile::getEnd(int64_t Example) const {
+void ExampleFile::leaveOutEqual(std::set<ExampleHash> &Seen, int64_t Group) {
+  Tokens = Counted = 0;
+  for (int64_t Row = 0; Row < Encoded; Row += Group) {
+    int64_t Begin = getEnd(Row - 1), End = getEnd(Row + Group - 1);
+    XXH128_hash_t Hash = XXH3_128bits(
+        File.data() + static_cast<size_t>(Begin) * sizeof(uint32_t),
+        static_cast<size_t>(End - Begin) * sizeof(uint32_t));
+    // Pairs that are divided elsewhere differ.
+    if (!Seen.emplace(Hash.low64 ^ static_cast<uint64_t>(getEnd(Row) - Begin),
+                      Hash.high64)
+             .second)
+      continue;
+    Tokens += End - Begin;
+    for (int64_t Each = 0; Each < Group; ++Each)
+      Rows.push_back(Row + Each);
+    for (int64_t Place = Begin; Place < End; ++Place)
+      Counted += (getToken(Place) & CountBit) != 0;
+  }
+  Count = static_cast<int64_t>(Rows.size());
+  int64_t LeftOut = (Encoded - Count) / Group;
+  const char *Plural = Group == 2 ? "pairs" : "examples";
+  if (LeftOut > 0)
+    Note += ", " + std::to_string(LeftOut) + " " +
+            (LeftOut == 1 ? Group == 2 ? "pair" : "example" : Plural) +
+            " equal to an earlier one left out";
+}
+
+int64_t ExampleFile::getEnd(int64_t Row) const {
   uint64_t End = 0;
-  if (Example >= 0)
+  if (Row >= 0)
     std::memcpy(&End,
                 File.data() + EndOfEnds -
-                    static_cast<size_t>(Count - Example) * sizeof End,
+                    static_cast<size_t>(Encoded - Row) * sizeof End,
                 sizeof End);
   return static_cast<int64_t>(End);
 }
@@ -242,7 +273,8 @@ uint32_t ExampleFile::getToken(int64_t Place) const {
 
 int64_t ExampleFile::read(int64_t Example, int64_t First, int64_t Places,
                           int32_t *Ids, int32_t *Targets) const {
-  int64_t Begin = getEnd(Example - 1) + First, Size = length(Example) - First;
+  int64_t Begin = getEnd(getRow(Example) - 1) + First,
+          Size = length(Example) - First;
   Places = std::min(Places, Size);
   for (int64_t I = 0; I < Places; ++I) {
     Ids[I] = static_cast<int32_t>(getToken(Begin + I) & ~CountBit);
@@ -254,7 +286,7 @@ int64_t ExampleFile::read(int64_t Example, int64_t First, int64_t Places,
 
 bool ExampleFile::hasTargets(int64_t Example, int64_t First,
                              int64_t Places) const {
-  int64_t Begin = getEnd(Example - 1) + First,
+  int64_t Begin = getEnd(getRow(Example) - 1) + First,
           End = Begin + std::min(Places + 1, length(Example) - First);
   for (int64_t I = Begin + 1; I < End; ++I)
     if (getToken(I) & CountBit)

@@ -79,7 +79,9 @@ static const ShapeMembers &getMembers(ExampleShape Shape) {
       {{"instruction", "output"}, {"input", "system", "history"}},
       {{"messages"},
        {"tools", "documents", "chat_template_kwargs", "parallel_tool_calls"}},
-      {{"conversations"}, {"system", "tools"}}};
+      {{"conversations"}, {"system", "tools"}},
+      {{"segments"}, {}},
+      {{"input_ids", "labels", "attention_mask"}, {}}};
   return Lists[static_cast<size_t>(Shape)];
 }
 
@@ -162,7 +164,8 @@ ExampleShape ExampleMembers::findShape(const json::Value &Object,
   std::vector<ExampleShape> Full, Empty;
   for (ExampleShape Shape :
        {ExampleShape::Messages, ExampleShape::ShareGPT,
-        ExampleShape::Completion, ExampleShape::Alpaca, ExampleShape::Text}) {
+        ExampleShape::Completion, ExampleShape::Alpaca, ExampleShape::Segments,
+        ExampleShape::Ids, ExampleShape::Text}) {
     const std::vector<std::string_view> &Keys = getMembers(Shape).Keys;
     if (!std::all_of(Keys.begin(), Keys.end(),
                      [&](std::string_view Key) { return find(Object, Key); }))
@@ -179,7 +182,8 @@ ExampleShape ExampleMembers::findShape(const json::Value &Object,
   if (Full.empty() && Empty.empty())
     fail(Where,
          ": expected an object with text, prompt and completion, instruction "
-         "and output, messages, or conversations, found ",
+         "and output, messages, conversations, segments, or input_ids, labels "
+         "and attention_mask, found ",
          listKeys(Object));
   if (Full.size() > 1) {
     std::string Other(getMembers(Full[1]).Keys[0]);

@@ -19,7 +19,15 @@
 namespace poplar::runtime {
 
 /// The shapes that an object of a file of examples may have.
-enum class ExampleShape { Text, Completion, Alpaca, Messages, ShareGPT };
+enum class ExampleShape {
+  Text,
+  Completion,
+  Alpaca,
+  Messages,
+  ShareGPT,
+  Segments,
+  Ids
+};
 
 /// How a pair of answers is given: `chosen` and `rejected` are texts, lists of
 /// messages, or a message or a text each that answers `messages`.

@@ -19,8 +19,8 @@ using namespace poplar::runtime;
 ExampleSource::ExampleSource(const ExampleFile &File, int64_t Begin,
                              int64_t End, const ModelInfo &Model, uint64_t Seed,
                              bool Shuffle, const Permutation *Split,
-                             LongExamples Long)
-    : File(File), Model(Model), Seed(Seed), Shuffle(Shuffle) {
+                             LongExamples Long, int64_t Least)
+    : File(File), Model(Model), Least(Least), Seed(Seed), Shuffle(Shuffle) {
   for (int64_t Number = Begin; Number < End; ++Number)
     keep(Split ? static_cast<int64_t>((*Split)(static_cast<uint64_t>(Number)))
                : Number,
@@ -69,7 +69,9 @@ void ExampleSource::keep(int64_t Example, LongExamples Long) {
 
 /// The last token is a target and takes no place.
 void ExampleSource::keepPart(int64_t Example, int64_t First, int64_t Size) {
-  if (File.hasTargets(Example, First, Size - 1))
+  if (Size < Least)
+    ++Short;
+  else if (File.hasTargets(Example, First, Size - 1))
     Kept.push_back({Example, First, Size - 1});
   else
     ++LeftOut;
@@ -141,6 +143,9 @@ std::string ExampleSource::describe() const {
     Text += Count(Dropped) + "longer than " + Most + " and dropped";
   if (Divided)
     Text += Count(Divided) + "longer than " + Most + " and split";
+  if (Short)
+    Text += Count(Short, Divided ? "part" : "example") + "shorter than " +
+            std::to_string(Least) + " tokens and dropped";
   if (LeftOut && Divided)
     Text += Count(LeftOut, "part") + "left out: no target";
   else if (LeftOut)

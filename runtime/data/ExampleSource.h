@@ -31,11 +31,12 @@ enum class LongExamples { Cut, Split, Drop, Fail };
 class ExampleSource : public SampleSource {
 public:
   /// Examples [Begin, End) in the order of `Split`, or of the file if it is
-  /// null.
+  /// null. Examples, or parts of them, with fewer than `Least` tokens are left
+  /// out.
   ExampleSource(const ExampleFile &File, int64_t Begin, int64_t End,
                 const ModelInfo &Model, uint64_t Seed, bool Shuffle,
                 const Permutation *Split = nullptr,
-                LongExamples Long = LongExamples::Cut);
+                LongExamples Long = LongExamples::Cut, int64_t Least = 0);
 
   int64_t size() const override {
     return Packed ? Packed->size() : countKept();
@@ -65,6 +66,7 @@ private:
   const ExampleFile &File;
   const ModelInfo &Model;
   std::vector<Part> Kept;
+  int64_t Least, Short = 0;
   int64_t Cut = 0, LeftOut = 0, Dropped = 0, Divided = 0;
   uint64_t Seed;
   bool Shuffle;

@@ -17,8 +17,10 @@ ExampleEncoder::ExampleEncoder(const Tokenizer &Tok, int32_t EndId,
                                const ShippedTemplate &Shipped,
                                const ExampleRules &Rules)
     : Encoder(Tok.makeEncoder()), Tok(Tok), Shipped(Shipped),
-      Members(Rules.IgnoredMembers), Asked(Rules.Chat), EndId(EndId),
-      Before(Tok.getBefore()) {}
+      Form(Rules.Form, Rules.IgnoredMembers),
+      Members(Form.changesRows() ? std::vector<std::string>()
+                                 : Rules.IgnoredMembers),
+      Asked(Rules.Chat), EndId(EndId), Before(Tok.getBefore()) {}
 
 const ChatFormat &ExampleEncoder::getChat(const std::string &Where) {
   if (!Chat)
@@ -63,19 +65,36 @@ static size_t countSame(const std::vector<int32_t> &A,
 Example ExampleEncoder::encodeCompletion(const std::string &Prompt,
                                          const std::string &Completion,
                                          const std::string &Where) {
-  // The whole at once, as the model will meet it; the tokens that the prompt
-  // alone has as well are the prompt's.
   std::vector<int32_t> OfPrompt = encodeText(Prompt);
   Example E;
-  E.Ids = encodeText(Prompt + Completion);
+  size_t Same = OfPrompt.size();
+  if (Form.encodesApart()) {
+    std::vector<int32_t> Answer = encodeText(Completion);
+    size_t Skipped = std::min(countSame(Before, Answer), Answer.size());
+    E.Ids = std::move(OfPrompt);
+    E.Ids.insert(E.Ids.end(), Answer.begin() + static_cast<ptrdiff_t>(Skipped),
+                 Answer.end());
+  } else {
+    // The whole at once, as the model will meet it; the tokens that the prompt
+    // alone has as well are the prompt's.
+    E.Ids = encodeText(Prompt + Completion);
+    Same = countSame(OfPrompt, E.Ids);
+  }
   E.Counts.assign(E.Ids.size(), true);
-  std::fill_n(E.Counts.begin(), countSame(OfPrompt, E.Ids), false);
+  if (!Form.countsPrompts())
+    std::fill_n(E.Counts.begin(), Same, false);
   E.StartsTwice = startsTwice(E.Ids);
   addEnd(E, Where);
   return E;
 }
 
-Example ExampleEncoder::encodeChat(const RenderedChat &Chat) {
+Example ExampleEncoder::encodeChat(const json::Value &Object,
+                                   ExampleShape Shape,
+                                   const std::string &Where) {
+  if (Form.countsPrompts())
+    fail(Where, ": --count-prompts is for prompts and completions, and this is "
+                "a conversation, of which the assistant's answers count");
+  RenderedChat Chat = getChat(Where).render(Object, Shape, Members, Where);
   Example E;
   std::vector<size_t> Places;
   for (auto [Begin, End] : Chat.Counted)
@@ -90,6 +109,12 @@ Example ExampleEncoder::encodeChat(const RenderedChat &Chat) {
 
 Example ExampleEncoder::encode(const json::Value &Object,
                                const std::string &Where) {
+  return Form.changesRows() ? encodeRow(Form.read(Object, Where), Where)
+                            : encodeRow(Object, Where);
+}
+
+Example ExampleEncoder::encodeRow(const json::Value &Object,
+                                  const std::string &Where) {
   Example E = encodeObject(Object, Where);
   // As with trl: a missing answer is probably a mistake.
   if (std::find(E.Counts.begin(), E.Counts.end(), true) == E.Counts.end())
@@ -102,7 +127,6 @@ Example ExampleEncoder::encode(const json::Value &Object,
   return E;
 }
 
-/// The words of Stanford's Alpaca.
 /// What two texts begin with alike, without a space at its end.
 static std::string_view findCommonPrompt(std::string_view Chosen,
                                          std::string_view Rejected,
@@ -131,6 +155,13 @@ static std::string_view findCommonPrompt(std::string_view Chosen,
 std::pair<Example, Example>
 ExampleEncoder::encodePair(const json::Value &Object,
                            const std::string &Where) {
+  return Form.changesRows() ? encodePairRow(Form.read(Object, Where), Where)
+                            : encodePairRow(Object, Where);
+}
+
+std::pair<Example, Example>
+ExampleEncoder::encodePairRow(const json::Value &Object,
+                              const std::string &Where) {
   PairShape Shape = Members.findPairShape(Object, Where);
   std::vector<int32_t> OfPrompt;
   std::pair<Example, Example> Pair;
@@ -169,17 +200,60 @@ ExampleEncoder::encodePair(const json::Value &Object,
   return Pair;
 }
 
-static std::string makeAlpacaPrompt(const std::string &Instruction,
-                                    const std::string &Input) {
-  return "Below is an instruction that describes a task" +
-         std::string(Input.empty()
-                         ? ". "
-                         : ", paired with an input that provides further "
-                           "context. ") +
-         "Write a response that appropriately completes the request.\n\n"
-         "### Instruction:\n" +
-         Instruction + (Input.empty() ? "" : "\n\n### Input:\n" + Input) +
-         "\n\n### Response:\n";
+/// axolotl's input_output: texts that are encoded one by one, and as they are.
+Example ExampleEncoder::encodeSegments(const json::Value &Segments,
+                                       const std::string &Where) {
+  if (Segments.kind() != json::Value::Array)
+    fail(Where, ": 'segments' is not a list");
+  Example E;
+  for (const json::Value &Each : Segments.elements()) {
+    const json::Value *Label = Each.find("label"), *Text = Each.find("text");
+    if (!Label || !Text || Label->kind() != json::Value::Boolean ||
+        Text->kind() != json::Value::String || Each.members().size() != 2)
+      fail(Where,
+           ": a segment has a label, which is true or false, and a text");
+    Encoder->encode(Text->asString(), /*AddSpecial=*/false, E.Ids);
+    E.Counts.resize(E.Ids.size(), Label->asBool() || Form.countsPrompts());
+  }
+  return E;
+}
+
+/// Rows that another tokenizer has encoded.
+Example ExampleEncoder::encodeIds(const json::Value &Object,
+                                  const std::string &Where) {
+  auto Get = [&](const char *Key) {
+    const json::Value *Member = Members.find(Object, Key);
+    std::vector<int64_t> All;
+    for (const json::Value &Each : Member->elements()) {
+      All.emplace_back();
+      if (!Each.asInteger(All.back()))
+        fail(Where, ": '", Key, "' is not a list of integers");
+    }
+    return All;
+  };
+  std::vector<int64_t> Ids = Get("input_ids"), Labels = Get("labels"),
+                       Mask = Get("attention_mask");
+  if (Ids.size() != Labels.size() || Ids.size() != Mask.size())
+    fail(Where, ": input_ids, labels and attention_mask are not of one length");
+  // Padding behind the tokens is left out.
+  while (!Mask.empty() && Mask.back() == 0 && Labels.back() == -100) {
+    Mask.pop_back();
+    Labels.pop_back();
+    Ids.pop_back();
+  }
+  Example E;
+  for (size_t I = 0; I < Ids.size(); ++I) {
+    if (Mask[I] != 1)
+      fail(Where,
+           ": attention_mask is not 1 in front of a token that it shows");
+    if (Ids[I] < 0 || Ids[I] > INT32_MAX)
+      fail(Where, ": ", Ids[I], " in input_ids is no token");
+    if (Labels[I] != -100 && Labels[I] != Ids[I])
+      fail(Where, ": a label is neither -100 nor the token at its place");
+    E.Ids.push_back(static_cast<int32_t>(Ids[I]));
+    E.Counts.push_back(Labels[I] != -100);
+  }
+  return E;
 }
 
 Example ExampleEncoder::encodeObject(const json::Value &Object,
@@ -198,23 +272,29 @@ Example ExampleEncoder::encodeObject(const json::Value &Object,
   switch (Shape) {
   case ExampleShape::Messages:
   case ExampleShape::ShareGPT:
-    return encodeChat(getChat(Where).render(Object, Shape, Members, Where));
+    return encodeChat(Object, Shape, Where);
   case ExampleShape::Completion: {
     const json::Value *Both[] = {Members.find(Object, "prompt"),
                                  Members.find(Object, "completion")};
     if (Both[0]->kind() == json::Value::Array &&
         Both[1]->kind() == json::Value::Array)
-      return encodeChat(getChat(Where).render(Object, Shape, Members, Where));
+      return encodeChat(Object, Shape, Where);
     std::string Prompt = Get("prompt");
     return encodeCompletion(Prompt, Get("completion"), Where);
   }
   case ExampleShape::Alpaca: {
-    if (Members.find(Object, "system") || Members.find(Object, "history"))
-      return encodeChat(getChat(Where).render(Object, Shape, Members, Where));
+    bool HasSystem = Members.find(Object, "system") != nullptr;
+    if (Members.find(Object, "history") || (HasSystem && !Form.writesSystem()))
+      return encodeChat(Object, Shape, Where);
     std::string Input = Members.find(Object, "input") ? Get("input") : "";
-    std::string Prompt = makeAlpacaPrompt(Get("instruction"), Input);
+    std::string Prompt = Form.makePrompt(HasSystem ? Get("system") : "",
+                                         Get("instruction"), Input);
     return encodeCompletion(Prompt, Get("output"), Where);
   }
+  case ExampleShape::Segments:
+    return encodeSegments(*Members.find(Object, "segments"), Where);
+  case ExampleShape::Ids:
+    return encodeIds(Object, Where);
   case ExampleShape::Text:
     break;
   }

@@ -10,6 +10,7 @@
 #define POPLAR_RUNTIME_EXAMPLES_H
 
 #include "data/ChatFormat.h"
+#include "data/RowForm.h"
 #include "support/JSON.h"
 
 namespace poplar::runtime {
@@ -30,6 +31,7 @@ struct ExampleRules {
   /// Each object has a pair of answers: a file has two examples of it, the
   /// chosen one first.
   bool Pairs = false;
+  RowOptions Form;
 };
 
 /// Turns objects of JSON into ids. An object has
@@ -38,6 +40,9 @@ struct ExampleRules {
 ///   instruction, input, output     the same, in Alpaca's words
 ///   messages [{role, content}]     those of the assistant, see ChatFormat
 ///   conversations [{from, value}]  the same, as ShareGPT has it
+///   segments [{label, text}]       those of segments whose label is true
+///   input_ids, labels,             those of which the label is not -100
+///     attention_mask
 /// The token that ends a text, a completion or an answer counts as well. Which
 /// other members an object may have, ExampleMembers says.
 class ExampleEncoder {
@@ -58,9 +63,15 @@ public:
   const ChatFormat *chat() const { return Chat.get(); }
 
 private:
+  Example encodeRow(const json::Value &Object, const std::string &Where);
+  std::pair<Example, Example> encodePairRow(const json::Value &Object,
+                                            const std::string &Where);
   Example encodeObject(const json::Value &Object, const std::string &Where);
+  Example encodeSegments(const json::Value &Segments, const std::string &Where);
+  Example encodeIds(const json::Value &Object, const std::string &Where);
   const ChatFormat &getChat(const std::string &Where);
-  Example encodeChat(const RenderedChat &Chat);
+  Example encodeChat(const json::Value &Object, ExampleShape Shape,
+                     const std::string &Where);
   Example encodeCompletion(const std::string &Prompt,
                            const std::string &Completion,
                            const std::string &Where);
@@ -71,6 +82,7 @@ private:
   std::unique_ptr<Tokenizer::Encoder> Encoder;
   const Tokenizer &Tok;
   ShippedTemplate Shipped;
+  RowForm Form;
   ExampleMembers Members;
   ChatOptions Asked;
   /// Made when the first conversation is read.

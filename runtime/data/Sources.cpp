@@ -98,11 +98,13 @@ static DataFile openFile(const std::string &Path, const Options &O,
   if (File.HasPairs)
     checkPairs(Model);
   if (isExamples(Path, O.DataFormat, Encoding)) {
-    File.Examples = std::make_unique<ExampleFile>(
-        Path, Encoding, Model,
-        ExampleRules{
-            O.IgnoredMembers, {O.ChatTemplate, O.ChatDate}, File.HasPairs},
-        Reports);
+    File.Examples =
+        std::make_unique<ExampleFile>(Path, Encoding, Model,
+                                      ExampleRules{O.IgnoredMembers,
+                                                   {O.ChatTemplate, O.ChatDate},
+                                                   File.HasPairs,
+                                                   O.Rows},
+                                      Reports);
     return File;
   }
   if (File.HasPairs)
@@ -155,7 +157,10 @@ openPart(const DataFile &File, int64_t Begin, int64_t End,
   }
   auto Source = std::make_unique<ExampleSource>(
       *File.Examples, Begin, End, Model, Seed, Shuffle,
-      Split ? &*Split : nullptr, getLongExamples(O));
+      Split ? &*Split : nullptr, getLongExamples(O), O.LeastTokens);
+  if (Source->size() == 0 && Note && O.LeastTokens > 0)
+    fail("'", File.Examples->name(), "': no example has ", O.LeastTokens,
+         " tokens, the least of --least-tokens, of which one counts");
   if (Source->size() == 0 && Note)
     fail("'", File.Examples->name(),
          "': no token counts in the loss, because what counts lies beyond the "
@@ -164,6 +169,27 @@ openPart(const DataFile &File, int64_t Begin, int64_t End,
   if (Note)
     *Note += Source->describe();
   return Source;
+}
+
+/// Leaves out examples that equal an earlier one of any file, and files of
+/// which nothing is left.
+static void dropEqual(std::vector<DataFile> &Files) {
+  std::set<ExampleHash> Seen;
+  std::string Emptied;
+  std::vector<DataFile> Left;
+  for (DataFile &File : Files) {
+    if (!File.Examples)
+      fail("--drop-equal is for examples in JSON, and --data holds none");
+    File.Examples->leaveOutEqual(Seen, File.HasPairs ? 2 : 1);
+    if (File.size() == 0)
+      Emptied += "\nnote: all examples of '" + File.Examples->name() +
+                 "' equal earlier ones, and are left out";
+    else
+      Left.push_back(std::move(File));
+  }
+  if (!Left.empty())
+    Left.back().Note += Emptied;
+  Files = std::move(Left);
 }
 
 Sources::Sources(const Options &O, const ModelInfo &Model, bool Reports) {
@@ -189,6 +215,10 @@ Sources::Sources(const Options &O, const ModelInfo &Model, bool Reports) {
     ValData.push_back(openFile(Path, O, Model, Encoding, Reports));
     if (!Data.front().Tokens && ValData.back().Tokens)
       fail("--data holds examples in JSON, and --val-data does not");
+  }
+  if (O.DropEqual) {
+    dropEqual(Data);
+    dropEqual(ValData);
   }
   openTraining(O, Model);
   openValidation(O, Model);

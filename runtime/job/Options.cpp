@@ -39,14 +39,38 @@ static std::vector<Spec> getSpecs(Options &O, std::string &Config) {
       {"ignore-member", &O.IgnoredMembers, 0, "NAME",
        "member of examples in JSON to train without, although it may change "
        "what they mean; messages.NAME for one of their messages; repeatable"},
+      {"read-member", &O.Rows.Members, 0, "NAME=MEMBER",
+       "member of examples in JSON to read as NAME, such as "
+       "messages=conversation, or messages.role=speaker for one of their "
+       "messages; repeatable"},
+      {"read-role", &O.Rows.Roles, 0, "ROLE=NAME",
+       "role of messages to read as ROLE, such as assistant=bot; repeatable"},
+      {"drop-system", &O.Rows.DropSystem, 0, "",
+       "leave out the first message of a conversation if it is the system's"},
+      {"prompt-format", &O.Rows.Prompt, 0, "TEXT",
+       "prompt of examples with instruction and input, for which "
+       "{instruction} and {input} stand; \\n is a line break (default: "
+       "Alpaca's)"},
+      {"prompt-format-alone", &O.Rows.PromptAlone, 0, "TEXT",
+       "the same of examples without input (default: Alpaca's)"},
+      {"system-format", &O.Rows.System, 0, "TEXT",
+       "what the member system of such examples becomes in front of the "
+       "prompt, with {system} (default: an example with it is a "
+       "conversation)"},
+      {"encode-apart", &O.Rows.Apart, 0, "",
+       "encode prompts and completions apart, as axolotl does (default: both "
+       "as one text)"},
+      {"count-prompts", &O.Rows.CountsPrompts, 0, "",
+       "let the tokens of prompts count as those of completions do"},
       {"tokenizer", &O.Tokenizer, 0, "FILE",
        "tokenizer.json or tokenizer.model for text (default: that of the "
        "model, if it was imported with one)",
        nullptr, Agreement::Contents},
       {"chat-template", &O.ChatTemplate, 0, "FILE|NAME",
-       "template for conversations: a file of Jinja, or chatml, llama-3, "
-       "gemma, phi-3, phi-4 or phi-4-mini (default: the model's own; if it "
-       "ships none, by its tokens)"},
+       "template for conversations: a file of Jinja; chatml, llama-3, gemma, "
+       "phi-3, phi-4 or phi-4-mini; or one of axolotl, such as axolotl:qwen3 "
+       "(docs/examples.md; default: the model's own; if it ships none, by its "
+       "tokens)"},
       {"chat-date", &O.ChatDate, 0, "YYYY-MM-DD",
        "date for chat templates that write the current date (default: "
        "none in training, today in sample)"},
@@ -66,6 +90,12 @@ static std::vector<Spec> getSpecs(Options &O, std::string &Config) {
        "cut "
        "at its end and one more target, split into several, drop, or fail "
        "(default: cut)"},
+      {"least-tokens", &O.LeastTokens, 0, "N",
+       "tokens that an example in JSON, or a part of a split one, has at "
+       "least; "
+       "shorter ones are left out (default: 0)"},
+      {"drop-equal", &O.DropEqual, 0, "",
+       "leave out examples in JSON whose tokens equal those of an earlier one"},
       {"data-ids", &O.DataIds, 0, "FILE",
        "samples as raw i32: seq_len ids, then seq_len targets; a target of -1 "
        "is not counted",

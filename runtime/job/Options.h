@@ -9,6 +9,7 @@
 #ifndef POPLAR_RUNTIME_OPTIONS_H
 #define POPLAR_RUNTIME_OPTIONS_H
 
+#include "support/RowOptions.h"
 #include "support/TokenChoice.h"
 
 #include <cstdint>
@@ -56,6 +57,9 @@ struct Options {
   std::string DataFormat = "auto", DataIds, Tokenizer, ChatTemplate, ChatDate,
               ValSplit = "auto", LongExamples = "cut";
   double ValFraction = -1;
+  RowOptions Rows;
+  int64_t LeastTokens = 0;
+  bool DropEqual = false;
   // Run.
   std::string Out, Init, InitAdapter, Format = "bf16";
   /// "dpo", "orpo" or empty.

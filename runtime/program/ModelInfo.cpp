@@ -26,6 +26,30 @@ AdapterInfo::AdapterInfo(const PoplarModel &Model)
   }
 }
 
+/// Whether the text ends so.
+static bool endsWith(std::string_view Text, std::string_view End) {
+  return Text.size() >= End.size() &&
+         Text.substr(Text.size() - End.size()) == End;
+}
+
+/// Modules of trained parameters that are not those of adapters.
+static std::vector<std::string> listSaved(const PoplarProgram &Program) {
+  std::vector<std::string> Names;
+  for (int64_t I = 0; I < Program.num_parameters; ++I) {
+    const PoplarParameter &P = Program.parameters[I];
+    std::string_view Name = P.slice ? P.slice->tensor : P.name;
+    if (Program.buckets[P.bucket].frozen || endsWith(Name, ".lora_A.weight") ||
+        endsWith(Name, ".lora_B.weight"))
+      continue;
+    Name = Name.substr(0, std::min(Name.rfind('.'), Name.size()));
+    size_t Dot = Name.rfind('.');
+    Names.emplace_back(Dot == Name.npos ? Name : Name.substr(Dot + 1));
+  }
+  std::sort(Names.begin(), Names.end());
+  Names.erase(std::unique(Names.begin(), Names.end()), Names.end());
+  return Names;
+}
+
 /// The model of a program. The tables of a program of another version lie
 /// elsewhere.
 static const PoplarModel &getModel(const PoplarProgram &Program) {
@@ -48,6 +72,8 @@ ModelInfo::ModelInfo(const PoplarProgram &Program)
         json::parse(config_facts, "the program's description of its model")
             .string("multimodal", "");
   Adapter.IsMultimodal = !Multimodal.empty();
+  if (Adapter.Rank)
+    Adapter.Saved = listSaved(Program);
   if (!masked)
     return;
   SpecialTokens = {mask_token};

@@ -31,6 +31,8 @@ struct AdapterInfo {
   std::vector<std::string> Excluded;
   /// The model is the part of a larger one that is under `language_model`.
   bool IsMultimodal = false;
+  /// Last components of the names of modules that are trained as a whole.
+  std::vector<std::string> Saved;
 
   AdapterInfo() = default;
   explicit AdapterInfo(const PoplarModel &Model);

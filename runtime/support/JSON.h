@@ -34,6 +34,12 @@ public:
   const std::vector<std::pair<std::string, Value>> &members() const {
     return Members;
   }
+  /// For a reader that changes what it has read. No two members may be given
+  /// the same name.
+  std::vector<Value> &elements() { return Elements; }
+  std::vector<std::pair<std::string, Value>> &members() { return Members; }
+  /// Replaces the content of a string.
+  void setText(const std::string &Content) { Text = Content; }
 
   /// Each returns the default when the value has another kind.
   std::string_view asString(std::string_view Default = {}) const {

@@ -16,6 +16,7 @@ families by adapters, on one device and in stage 3.
             here -> there: PEFT opens RUN/latest beside the model, and
             transformers opens what poplar merge wrote; in both cases logits are
             those of the run, max |x - y| <= 1e-4 max |y|
+  saved     adapters beside an embedding and a head that are trained as a whole
   QLoRA     the same of models whose frozen weights are quantised here: there,
             they have been rounded by test/Integration/Inputs/quantized.py, which
             check_bitsandbytes.py compares with bitsandbytes
@@ -64,7 +65,9 @@ QUANTIZED = {"llama": ("nf4", "nf4_double", "int8"), "qwen3": ("nf4",)}
 RANK, ALPHA = 4, 8
 OPTIMIZER = make_goldens.OPTIMIZER
 # Adapters begin as no change at all, and learn faster.
-RATES = {"full": 1e-3, "lora": 5e-3}
+RATES = {"full": 1e-3, "lora": 5e-3, "saved": 1e-3}
+# Modules that are trained as a whole beside adapters, of models with a head of its own.
+SAVED = {"llama": ["embed_tokens", "lm_head"]}
 
 
 def run(*command):
@@ -97,7 +100,7 @@ def train_there(model, ids, targets, rate):
     return losses
 
 
-def add_adapter(name, model):
+def add_adapter(name, model, saved=None):
     torch.manual_seed(5)
     config = peft.LoraConfig(
         r=RANK,
@@ -107,6 +110,7 @@ def add_adapter(name, model):
         bias="none",
         fan_in_fan_out=name == "gpt2",
         task_type="CAUSAL_LM",
+        modules_to_save=saved,
     )
     return peft.get_peft_model(model, config)
 
@@ -160,9 +164,12 @@ class Here:
     def path(self, *parts):
         return os.path.join(self.directory, self.name, *parts)
 
-    def build(self, kind, form=None):
+    def build(self, kind, form=None, saved=None):
         """The programs: of one device, and of the stages of ZeRO."""
         options = ["--seq-len", str(make_goldens.SEQ_LEN)]
+        if saved:
+            kind = "saved"
+            options += ["--lora-modules-to-save", ",".join(saved)]
         if form:
             kind = f"lora-{form}"
             options += ["--frozen-format", form]
@@ -240,6 +247,11 @@ def check(name, arguments, directory, table):
         expected = check_lora(name, here, table)
         if arguments.save and name in WHOLE:
             write_goldens(os.path.join(arguments.save, f"peft-{name}"), here, expected)
+    if name in SAVED and "saved" in arguments.rows:
+        expected = check_lora(name, here, table, SAVED[name])
+        if arguments.save:
+            path = os.path.join(arguments.save, f"peft-{name}-saved")
+            write_goldens(path, here, expected, SAVED[name])
     if "qlora" in arguments.rows:
         for form in QUANTIZED.get(name, ()):
             check_quantized(name, here, form, table)
@@ -254,35 +266,40 @@ def check_full(name, here, table):
         table.add(name, f"full, {where}: losses", worst(losses, expected))
 
 
-def check_lora(name, here, table):
+def check_lora(name, here, table, saved=None):
     """Returns the losses there."""
     ids, targets = make_goldens.make_batch(name, BATCH)
     load = make_goldens.CLASSES[name].from_pretrained
-    model = add_adapter(name, load(here.base))
-    model.save_pretrained(here.path("adapter"))
-    start = ["--init-adapter", here.path("adapter")]
-    expected = train_there(model, ids, targets, RATES["lora"])
-    model.save_pretrained(here.path("trained"))
-    programs = here.build("lora")
+    kind, rate = ("saved", RATES["saved"]) if saved else ("lora", RATES["lora"])
+    title = "LoRA, modules to save" if saved else "LoRA"
+    model = add_adapter(name, load(here.base), saved)
+    begin = here.path("saved-adapter" if saved else "adapter")
+    model.save_pretrained(begin)
+    start = ["--init-adapter", begin]
+    expected = train_there(model, ids, targets, rate)
+    trained = here.path("saved-trained" if saved else "trained")
+    model.save_pretrained(trained)
+    programs = here.build("lora", saved=saved)
     for where, program in programs.items():
-        out = here.path(f"lora {where}")
-        losses = here.train(program, out, RATES["lora"], *start)
-        table.add(name, f"LoRA, {where}: losses", worst(losses, expected))
+        out = here.path(f"{kind} {where}")
+        losses = here.train(program, out, rate, *start)
+        table.add(name, f"{title}, {where}: losses", worst(losses, expected))
         latest = os.path.join(out, "latest")
         theirs = peft.PeftModel.from_pretrained(load(here.base), latest)
         with torch.no_grad():
             logits = theirs.eval()(input_ids=ids).logits
         ours = here.logits(programs["one device"], out)
-        table.add(name, f"LoRA, {where}: here -> there", largest(ours, logits))
+        table.add(name, f"{title}, {where}: here -> there", largest(ours, logits))
     with torch.no_grad():
         logits = model.eval()(input_ids=ids).logits
-    ours = here.logits(programs["one device"], here.path("trained"))
-    table.add(name, "LoRA: there -> here", largest(ours, logits))
-    run(here.poplar, "merge", here.path("lora ZeRO 3"), "-o", here.path("merged"))
+    ours = here.logits(programs["one device"], trained)
+    table.add(name, f"{title}: there -> here", largest(ours, logits))
+    merged = here.path(f"{kind}-merged")
+    run(here.poplar, "merge", here.path(f"{kind} ZeRO 3"), "-o", merged)
     with torch.no_grad():
-        logits = load(here.path("merged")).eval()(input_ids=ids).logits
-    ours = here.logits(programs["one device"], here.path("lora ZeRO 3"))
-    table.add(name, "LoRA: poplar merge", largest(ours, logits))
+        logits = load(merged).eval()(input_ids=ids).logits
+    ours = here.logits(programs["one device"], here.path(f"{kind} ZeRO 3"))
+    table.add(name, f"{title}: poplar merge", largest(ours, logits))
     return expected
 
 
@@ -315,17 +332,20 @@ def check_quantized(name, here, form, table):
     table.add(name, f"{form}: poplar merge", largest(ours, logits))
 
 
-def write_goldens(directory, here, losses):
+def write_goldens(directory, here, losses, saved=None):
+    kind = "saved" if saved else "lora"
     for which in ("adapter", "trained"):
         os.makedirs(os.path.join(directory, which), exist_ok=True)
         for file in ("adapter_config.json", "adapter_model.safetensors"):
-            with open(here.path(which, file), "rb") as source:
+            with open(here.path(f"saved-{which}" if saved else which, file), "rb") as source:
                 content = source.read()
             if file.endswith(".json"):
                 config = json.loads(content)
                 config["base_model_name_or_path"] = None
                 # In the order of a set.
                 config["target_modules"].sort()
+                if saved:
+                    config["modules_to_save"].sort()
                 content = (json.dumps(config, indent=2) + "\n").encode()
             with open(os.path.join(directory, which, file), "wb") as target:
                 target.write(content)
@@ -333,7 +353,7 @@ def write_goldens(directory, here, losses):
         "rank": RANK,
         "alpha": ALPHA,
         "targets": TARGETS[here.name],
-        "optimizer": OPTIMIZER | {"lr": RATES["lora"]},
+        "optimizer": OPTIMIZER | {"lr": RATES[kind]},
         "versions": {
             "torch": torch.__version__.split("+")[0],
             "transformers": transformers.__version__,
@@ -351,12 +371,12 @@ def main():
     parser.add_argument(
         "--models", nargs="+", choices=TARGETS, help="check these only"
     )
-    rows = ["full", "lora", "qlora"]
+    rows = ["full", "lora", "saved", "qlora"]
     parser.add_argument(
         "--rows", nargs="+", choices=rows, default=rows, help="check these only"
     )
     parser.add_argument(
-        "--save", metavar="DIR", help="write goldens there, of the rows lora"
+        "--save", metavar="DIR", help="write goldens there, of the rows lora and saved"
     )
     arguments = parser.parse_args()
     checks.quiet_libraries()

@@ -14,7 +14,7 @@
 Each recipe is checked twice: as it is published, and as if its model and the rows of
 its data sets had been downloaded (base_model, path, data_files and split name files
 that this script makes). Which family a model of the Hub is of, and its special tokens,
-a table here says, because no model is downloaded; docs/import.md says which families
+tables here say, because no model is downloaded; docs/import.md says which families
 there are. Needs PyYAML (on Debian: python3-yaml)."""
 
 import argparse
@@ -45,7 +45,8 @@ MODELS = [
     (r"codellama|llama-2|llama_7b|llama-7b|open_llama|tinyllama", "llama", "<s>", "</s>", "<unk>"),
     (r"llama.*instruct", "llama", "<|begin_of_text|>", "<|eot_id|>"),
     (r"cerebras-gpt", "gpt2"),
-    (r"orpheus|01-ai/yi", "llama"),
+    (r"01-ai/yi", "llama", "<|startoftext|>", "<|im_end|>", "<unk>"),
+    (r"orpheus", "llama"),
     (r"llama|smollm2", "llama", "<|begin_of_text|>", "<|end_of_text|>"),
     (r"mixtral", "mixtral", "<s>", "</s>", "<unk>"),
     (r"mistral-7b|mistral-nemo|ministral-8b|dolphin.*mistral", "mistral", "<s>", "</s>", "<unk>"),
@@ -70,6 +71,15 @@ MODELS = [
     (r"granite", "granite"),
     (r"olmo-?3", "olmo3", "", "<|endoftext|>"),
     (r"olmo-2", "olmo2"),
+]
+
+# Names of models whose embedding is their head, too; the rows of embeddings, and tokens
+# that the tokenizer has, the last of which has the last row.
+TIED = r"llama-3[.]2-|smollm2|qwen(2|2[.]5|3)-[01234]([.]\d)?b|gemma"
+ROWS = [
+    (r"phi-3", 32064, []),
+    (r"llama-3", 128256, ["<|end_of_text|>", "<|eot_id|>"]),
+    (r"01-ai/yi", 64000, ["<|endoftext|>"]),
 ]
 
 # Reasons by the names of keys and members, the first of which counts.
@@ -125,7 +135,15 @@ def make_model(directory, name):
     """A directory that has what `poplar finetune` reads of a model."""
     family, *tokens = find_model(name)
     directory.mkdir()
-    (directory / "config.json").write_text(json.dumps({"model_type": family}))
+    config = {"model_type": family, "tie_word_embeddings": bool(re.search(TIED, str(name).lower()))}
+    for pattern, rows, known in ROWS:
+        if re.search(pattern, str(name).lower()):
+            config["vocab_size"] = rows
+            added = [{"id": rows - len(known) + at, "content": token} for at, token in enumerate(known)]
+            if known:
+                tokenizer = {"model": {"vocab": {}}, "added_tokens": added}
+                (directory / "tokenizer.json").write_text(json.dumps(tokenizer))
+    (directory / "config.json").write_text(json.dumps(config))
     names = dict(zip(("bos_token", "eos_token", "unk_token"), tokens))
     (directory / "tokenizer_config.json").write_text(json.dumps(names))
     if re.search(r"instruct|-it$|chat|qwen3|phi-[34]|gpt-oss", str(name).lower()):

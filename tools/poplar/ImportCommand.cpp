@@ -20,6 +20,7 @@
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Pass/PassManager.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -107,11 +108,16 @@ static std::string describe(mlir::ModuleOp module, const Arguments &arguments,
       trained += llvm::cast<mlir::RankedTensorType>(parameter.getType())
                      .getNumElements();
   if (auto rank = model.getLoraRank())
-    stream << llvm::formatv(
-        "adapters  LoRA of rank {0} on {1}{2}: {3:N} parameters are trained, "
-        "the others are frozen\n",
-        *rank, *model.getLoraTargets(),
-        hasExperts(module) ? ", and on no experts" : "", trained);
+    stream << llvm::formatv("adapters  LoRA of rank {0} on {1}{2}{3}: {4:N} "
+                            "parameters are trained, "
+                            "the others are frozen\n",
+                            *rank, *model.getLoraTargets(),
+                            hasExperts(module) ? ", and on no experts" : "",
+                            arguments.adapters.saved.empty()
+                                ? ""
+                                : ", and all of " +
+                                      llvm::join(arguments.adapters.saved, ","),
+                            trained);
   int64_t quantized = 0, bytes = 0;
   for (auto parameter : module.getOps<poplar::nn::ParameterOp>()) {
     auto type = llvm::cast<mlir::RankedTensorType>(parameter.getType());
@@ -318,6 +324,15 @@ static CLI::Option *addAdapterOptions(CLI::App *command,
       ->add_option("--lora-targets", options.targets,
                    "Modules to adapt, named as in PEFT's target_modules, such "
                    "as q_proj,v_proj (default: all-linear)")
+      ->type_name("MODULE,...")
+      ->delimiter(',')
+      ->needs(rank)
+      ->group(group);
+  command
+      ->add_option("--lora-modules-to-save", options.saved,
+                   "Modules to train as a whole beside the adapters, as PEFT's "
+                   "modules_to_save, such as embed_tokens,lm_head (default: "
+                   "none)")
       ->type_name("MODULE,...")
       ->delimiter(',')
       ->needs(rank)

@@ -16,6 +16,7 @@
 #include "Commands.h"
 #include "Commit.h"
 #include "Installation.h"
+#include "Poplar/Recipe/ModelTokens.h"
 #include "Poplar/Workflow/TrainingWorkflow.h"
 #include "llvm/Support/ErrorHandling.h"
 #include "llvm/Support/FileSystem.h"
@@ -33,6 +34,9 @@ public:
   TrainingArguments(CLI::App *command, bool isFineTuning);
   /// Completes the request; what is wrong, or empty.
   std::string complete();
+  /// Makes the model with the tokens that are asked for, in the run's setup;
+  /// what is wrong, or empty.
+  std::string changeTokens();
 
   TrainingRequest request;
 
@@ -45,6 +49,8 @@ private:
   const bool isFineTuning;
   bool trainsAll = false, packs = true, checks = false;
   std::vector<std::string> data;
+  std::string deviceBatch;
+  TokenChanges tokens;
   BorrowedOptions import, plan, recompute, training;
   /// Commands whose options these are. They never run.
   CLI::App lenders;
@@ -151,11 +157,11 @@ TrainingArguments::TrainingArguments(CLI::App *command, bool isFineTuning)
           ->type_name("N|TOKENS")
           ->group(planning);
   command
-      ->add_option("--device-batch", request.deviceBatch,
-                   "Samples per optimizer step for each device, as a rule; the "
-                   "plan shares their sum out")
-      ->type_name("N")
-      ->check(CLI::Range(1, 1 << 20))
+      ->add_option("--device-batch", deviceBatch,
+                   "Samples per optimizer step for each device, or N/M for N "
+                   "samples for M devices, as a rule; the plan shares their "
+                   "sum out")
+      ->type_name("N[/M]")
       ->excludes(batch)
       ->group(planning);
   command
@@ -193,6 +199,20 @@ void TrainingArguments::addImportOptions(CLI::App *command) {
                  "Let examples share samples without seeing each other "
                  "(default), or give each sample one example")
       ->group("Model");
+  command
+      ->add_option("--eos-token", tokens.endToken,
+                   "Token that ends texts, which is added to the tokenizer if "
+                   "it lacks it (default: the model's)")
+      ->type_name("TOKEN")
+      ->group("Model");
+  command
+      ->add_option("--add-token", tokens.added,
+                   "Token to add to the tokenizer, for which the embedding has "
+                   "a row; repeatable")
+      ->type_name("TOKEN")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->group("Model");
   command->add_flag("--check", checks,
                     "Only list what becomes of each key of the recipe; the "
                     "status is 0 if none is refused");
@@ -203,7 +223,7 @@ void TrainingArguments::addImportOptions(CLI::App *command) {
       ->group(group);
   import.addOf(command, lender,
                {"lora-rank", "lora-alpha", "lora-dropout", "lora-targets",
-                "frozen-format"},
+                "lora-modules-to-save", "frozen-format"},
                group);
   command->get_option("--lora-rank")
       ->description("Rank of the adapters (default: 16)");
@@ -223,8 +243,9 @@ void TrainingArguments::completePairs(std::vector<std::string> &words) const {
 std::string TrainingArguments::completeImport() {
   std::vector<std::string> words = import.getWords();
   if (trainsAll) {
-    for (const char *name : {"lora-rank", "lora-alpha", "lora-dropout",
-                             "lora-targets", "frozen-format"})
+    for (const char *name :
+         {"lora-rank", "lora-alpha", "lora-dropout", "lora-targets",
+          "lora-modules-to-save", "frozen-format"})
       if (import.isGiven(name))
         return std::string("--full trains all weights: leave out --") + name;
   } else if (isFineTuning && !import.isGiven("lora-rank")) {
@@ -304,11 +325,23 @@ std::string TrainingArguments::completeTraining() {
   return checkTrainingWords(words);
 }
 
+/// A number from 1 to 2^20.
+static bool readCount(llvm::StringRef text, int64_t &count) {
+  return !text.getAsInteger(10, count) && count >= 1 && count <= 1 << 20;
+}
+
 std::string TrainingArguments::complete() {
   if (checks)
     return "--check explains a recipe, which comes right behind finetune; '" +
            request.model + "' is none";
   request.startsFromWeights = isFineTuning;
+  if (auto [samples, devices] = llvm::StringRef(deviceBatch).split('/');
+      !deviceBatch.empty() && (!readCount(samples, request.deviceBatch) ||
+                               (deviceBatch.find('/') != std::string::npos &&
+                                !readCount(devices, request.batchDevices))))
+    return "--device-batch expects a number of samples, or N/M for N samples "
+           "for M devices, not '" +
+           deviceBatch + "'";
   if (request.globalBatch.empty() && request.deviceBatch == 0)
     request.globalBatch = "16";
   if (!request.globalBatch.empty() &&
@@ -334,6 +367,17 @@ std::string TrainingArguments::complete() {
   return "";
 }
 
+std::string TrainingArguments::changeTokens() {
+  if (tokens.isEmpty())
+    return "";
+  std::string model = request.output + "/setup/model", error;
+  if (!writeWithTokens(request.model, tokens, model, error))
+    return error;
+  llvm::outs() << "tokens    done: " << model << "\n";
+  request.model = model;
+  return "";
+}
+
 static void addTrainingCommand(CLI::App &app, int &status,
                                const std::string &name, const std::string &what,
                                const std::string &example, bool isFineTuning) {
@@ -347,6 +391,8 @@ static void addTrainingCommand(CLI::App &app, int &status,
   auto arguments = std::make_shared<TrainingArguments>(command, isFineTuning);
   command->callback([=, &status] {
     std::string error = arguments->complete();
+    if (error.empty())
+      error = arguments->changeTokens();
     TrainingRequest &request = arguments->request;
     request.command = name;
     request.version = POPLAR_VERSION " " POPLAR_COMMIT;

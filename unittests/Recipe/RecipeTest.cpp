@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Recipe/Recipe.h"
+#include "Poplar/Recipe/ModelTokens.h"
 #include "Rules.h"
 
 #include "../Support/Mutator.h"
@@ -228,11 +229,8 @@ TEST_F(RecipeTest, EveryMemberOfADataSetIsAccountedFor) {
                                        "      role: from\n"
                                        "      content: value\n")),
             "");
-  // Poplar reads these under other names.
-  EXPECT_EQ(listRefused(dataset(chat + "    field_messages: conversations\n")),
-            "datasets[0].field_messages");
   EXPECT_EQ(listRefused(dataset(chat + "    message_property_mappings:\n"
-                                       "      role: speaker\n")),
+                                       "      weight: importance\n")),
             "datasets[0].message_property_mappings");
   EXPECT_EQ(listRefused(dataset(chat + "    roles_to_train: [assistant]\n"
                                        "    train_on_eos: turn\n"
@@ -246,16 +244,33 @@ TEST_F(RecipeTest, EveryMemberOfADataSetIsAccountedFor) {
             "datasets[0].split datasets[0].sahrds");
   EXPECT_EQ(listRefused(dataset("    type: completion\n    field: text\n")),
             "");
-  EXPECT_EQ(listRefused(dataset("    type: completion\n    field: body\n")),
-            "datasets[0].field");
   EXPECT_EQ(listRefused(dataset("    type: completion\n  - path: " + directory +
                                 "/test.jsonl\n" + chat)),
             "datasets[0].type");
-  EXPECT_EQ(listRefused(dataset("    type: {format: x}\n")),
-            "datasets[0].type");
-  EXPECT_EQ(listRefused(dataset("")), "datasets[0].type");
+  // A format is checked before rows are read.
+  for (const char *type :
+       {"{format: '{output}'}", "{format: '{instruction'}", "{format: 'a}'}",
+        "{no_input_format: '{input}'}", "{formt: x}", "{system_prompt: x}",
+        "{system_format: '{instruction}'}", "{format: [x]}", "reflection",
+        "alpaca:summary", "alpaca_chat.load:phi", "sharegpt.load_role"})
+    EXPECT_EQ(listRefused(dataset(std::string("    type: ") + type + "\n")),
+              "datasets[0].type")
+        << type;
+  EXPECT_EQ(listRefused(dataset("    type: alpaca\n  - path: " + directory +
+                                "/test.jsonl\n    type: alpaca:chat\n")),
+            "datasets[0].type datasets[1].type");
+  EXPECT_EQ(listRefused(dataset("    type: alpaca\n  - path: " + directory +
+                                "/test.jsonl\n    type: gpteacher\n")),
+            "");
+  // Rows of token ids.
+  EXPECT_EQ(listRefused(dataset("")), "");
+  EXPECT_EQ(listRefused(dataset(chat +
+                                "    drop_system_message: true\n"
+                                "  - path: " +
+                                directory + "/test.jsonl\n" + chat)),
+            "datasets[0].drop_system_message");
   EXPECT_EQ(listRefused(dataset(chat + "    chat_template: chatml\n")), "");
-  EXPECT_EQ(listRefused(dataset(chat + "    chat_template: mistral_v1\n")),
+  EXPECT_EQ(listRefused(dataset(chat + "    chat_template: command_a\n")),
             "datasets[0].chat_template");
   EXPECT_EQ(listRefused(dataset(chat + "    chat_template: chatml\n  - path: " +
                                 directory + "/test.jsonl\n" + chat)),
@@ -284,6 +299,114 @@ TEST_F(RecipeTest, EveryMemberOfADataSetIsAccountedFor) {
       "datasets[0].chat_template_jinja datasets[1].chat_template_jinja");
   EXPECT_EQ(fail(dataset(chat + "  - type: alpaca\n")),
             "recipe.yaml:8:5: datasets[1] has no path");
+}
+
+TEST_F(RecipeTest, DevicesThatShareSamplesHaveOneBatch) {
+  // 2 x 4 samples.
+  EXPECT_TRUE(has(translate("tensor_parallel_size: 2\n"), "--device-batch 4"));
+  EXPECT_TRUE(has(translate("tensor_parallel_size: 2\n"
+                            "context_parallel_size: 8\n"),
+                  "--device-batch 1/2"));
+  EXPECT_TRUE(
+      has(translate("sequence_parallel_degree: 3\n"), "--device-batch 8/3"));
+  EXPECT_EQ(fail(complete("tensor_parallel_size: -1\n")),
+            "recipe.yaml:8:1: tensor_parallel_size: expected a count of "
+            "devices, found -1");
+}
+
+TEST_F(RecipeTest, RowsAreFilteredByTheirTokens) {
+  EXPECT_TRUE(has(translate("min_sample_len: 100\n"), "--least-tokens 100"));
+  EXPECT_FALSE(has(translate("min_sample_len: 2\n"), "--least-tokens 2"));
+  EXPECT_TRUE(
+      has(translate("dataset_exact_deduplication: true\n"), "--drop-equal"));
+  EXPECT_EQ(listRefused(complete("streaming: true\nmax_steps: 5\n")), "");
+  EXPECT_EQ(listRefused(complete("streaming: true\n")), "streaming");
+  EXPECT_EQ(listRefused(complete("streaming: true\nmax_steps: 5\n"
+                                 "val_set_size: 0.1\n")),
+            "streaming");
+}
+
+TEST_F(RecipeTest, ModulesToSaveAreThoseOfPEFT) {
+  const std::string adapter = "adapter: lora\nlora_r: 8\nlora_alpha: 16\n"
+                              "lora_target_linear: true\n"
+                              "lora_modules_to_save: [embed_tokens, lm_head]\n";
+  EXPECT_TRUE(
+      has(translate(adapter), "--lora-modules-to-save embed_tokens,lm_head"));
+  // PEFT would train a copy of an embedding that is the head as well.
+  for (const char *config :
+       {R"({"tie_word_embeddings": true})", R"({"model_type": "gemma2"})"}) {
+    write("model/config.json", config);
+    EXPECT_EQ(listRefused(complete(adapter)), "lora_modules_to_save");
+  }
+}
+
+TEST_F(RecipeTest, RowsOfTheEmbeddingAreAddedNowhere) {
+  const std::string key = "resize_token_embeddings_to_32x: true\n";
+  EXPECT_EQ(listRefused(complete(key)), "resize_token_embeddings_to_32x");
+  write("model/config.json", R"({"vocab_size": 32064})");
+  EXPECT_EQ(listRefused(complete(key)), "");
+  write("model/config.json", R"({"vocab_size": 32011})");
+  EXPECT_EQ(listRefused(complete(key)), "resize_token_embeddings_to_32x");
+}
+
+TEST_F(RecipeTest, MembersOfRowsMayHaveOtherNames) {
+  auto words = [&](const std::string &members, const std::string &keys = "") {
+    std::string error, text = " ";
+    std::optional<Recipe> recipe =
+        read("base_model: " + directory +
+                 "/model\nlearning_rate: 1e-4\nmicro_batch_size: 1\n"
+                 "gradient_accumulation_steps: 1\n" +
+                 keys + "datasets:\n  - path: " + directory + "/rows.jsonl\n" +
+                 members,
+             error);
+    EXPECT_TRUE(recipe) << error;
+    if (!recipe)
+      return std::string();
+    EXPECT_TRUE(recipe->isAccepted()) << formatRecipeTable(*recipe);
+    for (const std::string &word : recipe->arguments)
+      text += word + " ";
+    return text;
+  };
+  const std::string chat = "    type: chat_template\n";
+  EXPECT_TRUE(has(words(chat + "    field_messages: conversations\n"),
+                  "--read-member messages=conversations"));
+  std::string text = words(chat + "    message_property_mappings:\n"
+                                  "      role: speaker\n"
+                                  "      reasoning_content: thoughts\n"
+                                  "    field_tools: functions\n"
+                                  "    message_field_training: learn\n");
+  for (const char *pair :
+       {"messages.role=speaker", "messages.reasoning_content=thoughts",
+        "tools=functions", "messages.train=learn"})
+    EXPECT_TRUE(has(text, std::string("--read-member ") + pair)) << text;
+  text = words(chat + "    roles: {user: [human, user], assistant: [bot]}\n"
+                      "    drop_system_message: true\n");
+  EXPECT_TRUE(has(text, "--read-role user=human --read-role assistant=bot"))
+      << text;
+  EXPECT_TRUE(has(text, "--drop-system"));
+  // Conversations of ShareGPT are read as they are.
+  text = words(chat + "    field_messages: conversations\n"
+                      "    message_property_mappings: {role: from, content: "
+                      "value}\n    roles: {user: [human], assistant: [gpt]}\n");
+  EXPECT_EQ(text.find("--read"), text.npos) << text;
+  // Not those of pairs.
+  text = words("    type: chat_template.default\n"
+               "    field_messages: conversations\n    field_chosen: good\n"
+               "    message_property_mappings: {role: from, content: value}\n",
+               "rl: dpo\n");
+  for (const char *pair : {"messages=conversations", "messages.role=from",
+                           "messages.content=value", "chosen=good"})
+    EXPECT_TRUE(has(text, std::string("--read-member ") + pair)) << text;
+  EXPECT_TRUE(has(words("    type: completion\n    field: body\n"),
+                  "--read-member text=body"));
+  text = words("    type: alpaca_chat.load_qa\n");
+  EXPECT_TRUE(has(text, "--read-member instruction=question"));
+  EXPECT_TRUE(has(text, "--encode-apart"));
+  EXPECT_TRUE(has(words("    type: alpaca\n", "train_on_inputs: true\n"),
+                  "--count-prompts"));
+  EXPECT_TRUE(has(words("    type: {format: '{instruction}', no_input_format: "
+                        "\"a\\n\"}\n"),
+                  "--prompt-format-alone a\\n --system-format {system}"));
 }
 
 TEST_F(RecipeTest, UnknownAndUnsupportedKeysAreRefusedWithARemedy) {
@@ -365,7 +488,7 @@ TEST_F(RecipeTest, PairsAreTrainedOnByDPOAndORPO) {
             "datasets[0].type");
   EXPECT_EQ(listRefused(complete("chat_template.default",
                                  "    field_chosen: better\nrl: dpo\n")),
-            "datasets[0].field_chosen");
+            "");
   EXPECT_EQ(fail(complete("passthrough",
                           "rl: orpo\nrl_beta: 0.1\norpo_alpha: 0.2\n")),
             "recipe.yaml:9:1: rl_beta: orpo_alpha is 0.2, and both are the "
@@ -396,8 +519,60 @@ TEST_F(RecipeTest, SpecialTokensAreThoseOfTheTokenizer) {
   EXPECT_EQ(listRefused(complete("special_tokens:\n  pad_token: x\n"
                                  "  bos_token: <s>\n  eos_token: </s>\n")),
             "");
+  // There is no tokenizer.json to change.
   EXPECT_EQ(listRefused(complete("special_tokens: {eos_token: <|im_end|>}\n")),
             "special_tokens");
+  EXPECT_EQ(listRefused(complete("tokens: [<|im_start|>]\n")), "tokens");
+}
+
+TEST_F(RecipeTest, TokensAreAddedWhereTheEmbeddingHasRows) {
+  write("model/tokenizer.json",
+        R"({"model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "</s>": 2}},
+            "added_tokens": [{"id": 2, "content": "</s>", "special": true},
+                             {"id": 3, "content": "<end>", "special": false}]})");
+  write("model/config.json", R"({"vocab_size": 5, "eos_token_id": 2})");
+  const std::string adapter = "adapter: lora\nlora_r: 8\nlora_alpha: 16\n"
+                              "lora_target_linear: true\n";
+  auto end = [](const std::string &token) {
+    return "special_tokens: {eos_token: " + token + "}\n";
+  };
+  EXPECT_TRUE(has(translate(end("<end>")), "--eos-token <end>"));
+  EXPECT_TRUE(has(translate(end("<end>") + adapter), "--eos-token <end>"));
+  EXPECT_TRUE(has(translate(end("<new>") + "tokens: [a, <end>]\n"),
+                  "--add-token a --add-token <end>"));
+  // A new token beside an adapter needs its rows trained.
+  EXPECT_EQ(listRefused(complete(end("<new>") + adapter)), "special_tokens");
+  EXPECT_EQ(listRefused(complete(end("<new>") + adapter +
+                                 "lora_modules_to_save: [embed_tokens]\n")),
+            "");
+  // Two tokens and one row.
+  EXPECT_EQ(listRefused(complete(end("<new>") + "tokens: [<other>]\n")),
+            "special_tokens tokens");
+
+  write("model/tokenizer_config.json",
+        R"({"eos_token": "</s>", "added_tokens_decoder": {}, "z": 1, "y": 2})");
+  write("model/generation_config.json", R"({"eos_token_id": [2, 3]})");
+  std::string error, output = directory + "/out";
+  ASSERT_TRUE(
+      writeWithTokens(directory + "/model", {"<new>", {}}, output, error))
+      << error;
+  auto check = [&](const std::string &name, const std::string &part) {
+    std::ifstream file(output + "/" + name);
+    std::string text{std::istreambuf_iterator<char>(file), {}};
+    EXPECT_NE(text.find(part), text.npos) << name << " " << text;
+  };
+  check("config.json", "\"eos_token_id\": 4");
+  check("generation_config.json", "4,\n    2,\n    3");
+  check("tokenizer_config.json", "\"eos_token\": \"<new>\"");
+  check("tokenizer_config.json", "\"4\": {\n      \"content\": \"<new>\"");
+  check("tokenizer_config.json", "\"z\": 1,\n  \"y\": 2");
+  check("tokenizer.json", "\"id\": 4,\n      \"content\": \"<new>\"");
+  EXPECT_FALSE(writeWithTokens(directory + "/model", {"<new>", {"<other>"}},
+                               output + "2", error));
+  EXPECT_EQ(error, "the embedding has 5 rows, and there would be 6 tokens; add "
+                   "them by add_tokens and resize_token_embeddings of "
+                   "transformers, and give that model");
+  EXPECT_FALSE(std::filesystem::exists(output + "2"));
 }
 
 TEST_F(RecipeTest, WrongTypesAndContradictionsAreLocated) {

@@ -125,7 +125,6 @@ TEST_F(AdapterTest, RefusesMembersThatChangeTheFunction) {
            std::pair(R"("use_rslora": true)", "use_rslora is set"),
            std::pair(R"("use_qalora": true)", "use_qalora is set"),
            std::pair(R"("lora_bias": true)", "lora_bias is set"),
-           std::pair(R"("modules_to_save": ["x"])", "modules_to_save is set"),
            std::pair(R"("rank_pattern": {"x": 1})", "rank_pattern is set"),
            std::pair(R"("alpha_pattern": {"x": 1})", "alpha_pattern is set"),
            std::pair(R"("layers_to_transform": 0)", "layers_to_transform"),

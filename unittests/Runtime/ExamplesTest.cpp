@@ -184,8 +184,7 @@ const Row Rows[] = {
      "!'history' is not a list of [question, answer]"},
     {R"({"instruction": "a", "output": "b", "category": "qa"})",
      "b<|endoftext|>"},
-    {R"({"segments": [{"label": true, "text": "a"}]})",
-     "!found one with \"segments\""},
+    {R"({"segments": [{"label": true, "text": "a"}]})", "a"},
     // ShareGPT.
     {R"({"conversations": [{"from": "human", "value": "a"},
          {"from": "gpt", "value": "b"}], "system": "Be brief.", "tools": "[]"})",

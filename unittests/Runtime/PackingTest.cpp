@@ -294,6 +294,53 @@ TEST_F(ExamplesTest, AreSplitOrDroppedIfTheyAreLong) {
                                  LongExamples::Fail));
 }
 
+TEST_F(ExamplesTest, EqualAndShortOnesAreLeftOut) {
+  Model.packed = false;
+  const std::string A = R"({"prompt": "the", "completion": " model a"})",
+                    B = R"({"prompt": "the", "completion": " model b"})",
+                    Same = R"({"prompt": "the model", "completion": " a"})";
+  writeFile(Dir / "one.jsonl", A + "\n" + B + "\n" + A + "\n" + Same + "\n");
+  writeFile(Dir / "two.jsonl", B + "\n" + A + "\n");
+  O.Data = {Dir / "one.jsonl", Dir / "two.jsonl"};
+  O.ValFraction = 0;
+  O.DropEqual = true;
+  // Rows with other targets are not equal. Nothing is left of the second file.
+  Sources Distinct(O, Model, false);
+  EXPECT_EQ(Distinct.Train->size(), 3);
+  std::string Text = Distinct.describe();
+  EXPECT_NE(Text.find("1 example equal to an earlier one left out"), Text.npos)
+      << Text;
+  EXPECT_NE(Text.find("two.jsonl' equal earlier ones"), Text.npos) << Text;
+  ExampleFile First(Dir / "one.jsonl", *Encoding, Model, ExampleRules(), false);
+  ExampleFile Other =
+      ExampleFile(Dir / "one.jsonl", *Encoding, Model, ExampleRules(), false);
+  std::set<ExampleHash> Seen;
+  Other.leaveOutEqual(Seen, 1);
+  EXPECT_EQ(Other.size(), 3);
+  EXPECT_EQ(Other.tokens(), First.tokens() - First.length(2));
+  for (auto [Left, Row] : {std::pair(0, 0), std::pair(1, 1), std::pair(2, 3)}) {
+    std::vector<int32_t> Ids(4), Targets(4), OtherIds(4), OtherTargets(4);
+    ASSERT_EQ(Other.length(Left), First.length(Row));
+    Other.read(Left, 0, 4, OtherIds.data(), OtherTargets.data());
+    First.read(Row, 0, 4, Ids.data(), Targets.data());
+    EXPECT_EQ(OtherIds, Ids);
+    EXPECT_EQ(OtherTargets, Targets);
+  }
+  // A pair is left out as a whole.
+  std::set<ExampleHash> OfPairs;
+  First.leaveOutEqual(OfPairs, 2);
+  EXPECT_EQ(First.size(), 4);
+
+  int64_t Long = 0;
+  for (int64_t I = 0; I < File->size(); ++I)
+    Long += File->length(I) >= 8;
+  ExampleSource Source(*File, 0, File->size(), Model, 7, true, nullptr,
+                       LongExamples::Cut, 8);
+  EXPECT_EQ(Source.size(), Long);
+  EXPECT_NE(Source.describe().find("shorter than 8 tokens and dropped"),
+            std::string::npos);
+}
+
 TEST_F(ExamplesTest, AreHeldOutAtRandomOrFromTheEnd) {
   Model.packed = false;
   O.Data = {Dir / "a.jsonl"};

@@ -50,9 +50,9 @@ struct TrainingRequest {
   std::vector<std::string> hosts;
   std::string network;
   /// Samples an iteration; or, if that is empty, samples an iteration for each
-  /// device.
+  /// device, or for so many devices together.
   std::string globalBatch;
-  int64_t deviceBatch = 0;
+  int64_t deviceBatch = 0, batchDevices = 1;
   /// Leave profiles out where specifications are known.
   bool estimates = false;
   /// Seconds for the profile of a device type.

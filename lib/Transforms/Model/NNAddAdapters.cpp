@@ -54,6 +54,7 @@ private:
   LogicalResult findLayers(func::FuncOp model);
   void findExperts();
   LogicalResult chooseLayers();
+  LogicalResult freezeOthers();
   LogicalResult reportUnused(StringRef target, ArrayRef<StringRef> known);
   /// The name of a parameter's module, as in
   /// `model.layers.0.self_attn.q_proj`; empty if it is no weight of a layer of
@@ -115,6 +116,12 @@ static StringRef getLastName(StringRef module) {
   return module.substr(module.rfind('.') + 1);
 }
 
+/// As PEFT compares names with target_modules.
+static bool matches(StringRef module, StringRef target) {
+  return module.consume_back(target) &&
+         (module.empty() || module.back() == '.');
+}
+
 void NNAddAdaptersPass::findExperts() {
   for (auto &[unit, callsOf] : calls)
     for (auto experts : cast<func::FuncOp>(unit).getOps<nn::ExpertLinearOp>())
@@ -149,12 +156,6 @@ LogicalResult NNAddAdaptersPass::findLayers(func::FuncOp model) {
     }
   }
   return success();
-}
-
-/// As PEFT compares names with target_modules.
-static bool matches(StringRef module, StringRef target) {
-  return module.consume_back(target) &&
-         (module.empty() || module.back() == '.');
 }
 
 LogicalResult NNAddAdaptersPass::reportUnused(StringRef target,
@@ -209,6 +210,47 @@ LogicalResult NNAddAdaptersPass::chooseLayers() {
     return success();
   return reportUnused(unused.empty() ? StringRef(kAllLinear) : unused.front(),
                       known.getArrayRef());
+}
+
+/// Freezes all parameters but those of modules to save.
+LogicalResult NNAddAdaptersPass::freezeOthers() {
+  ModuleOp module = getOperation();
+  llvm::SmallSetVector<StringRef, 8> unused, known;
+  for (const std::string &name : saved)
+    unused.insert(name);
+  llvm::StringMap<unsigned> uses;
+  model->walk([&](nn::GetParameterOp get) {
+    uses[get.getParameter()] +=
+        unsigned(std::distance(get->use_begin(), get->use_end()));
+  });
+  for (auto parameter : module.getOps<nn::ParameterOp>()) {
+    lastParameter = parameter;
+    StringRef owner = parameter.getSymName().rsplit('.').first;
+    known.insert(getLastName(owner));
+    auto name = llvm::find_if(
+        saved, [&](const std::string &it) { return matches(owner, it); });
+    parameter.setFrozen(name == saved.end());
+    if (name == saved.end())
+      continue;
+    unused.remove(*name);
+    if (uses[parameter.getSymName()] > 1)
+      return parameter.emitOpError(
+                 "serves as an embedding and as the head, of "
+                 "which PEFT would train a copy each; leave '")
+             << *name << "' out of the modules to save";
+    for (auto &[unit, list] : chosen)
+      for (Layer *layer : list)
+        if (llvm::is_contained(layer->modules, owner))
+          return parameter.emitOpError("is of '")
+                 << *name
+                 << "', which is to have an adapter and to be trained as a "
+                    "whole; name it once";
+  }
+  if (unused.empty())
+    return success();
+  return module.emitError("no module to save is called '")
+         << unused.front()
+         << "'; the model has: " << llvm::join(known.getArrayRef(), ", ");
 }
 
 Value NNAddAdaptersPass::getKeys(func::FuncOp unit) {
@@ -347,12 +389,8 @@ void NNAddAdaptersPass::runOnOperation() {
     return signalPassFailure();
   }
   if (failed(checkOptions()) || failed(findLayers(model)) ||
-      failed(chooseLayers()))
+      failed(chooseLayers()) || failed(freezeOthers()))
     return signalPassFailure();
-  for (auto parameter : module.getOps<nn::ParameterOp>()) {
-    parameter.setFrozen(true);
-    lastParameter = parameter;
-  }
   for (auto &[unit, list] : chosen)
     adapt(cast<func::FuncOp>(unit), list);
   recordFacts();

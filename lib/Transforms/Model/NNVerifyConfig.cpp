@@ -218,8 +218,21 @@ static ImportOptions getOptions(const nn::Model &model) {
   return options;
 }
 
+/// Modules that are trained as a whole beside adapters.
+static SmallVector<std::string> listSaved(ModuleOp module) {
+  SmallVector<std::string> names;
+  for (auto parameter : module.getOps<nn::ParameterOp>()) {
+    StringRef name = parameter.getSymName();
+    if (!parameter.getFrozen() && !name.ends_with(".lora_A.weight") &&
+        !name.ends_with(".lora_B.weight"))
+      names.push_back(name.rsplit('.').first.str());
+  }
+  return names;
+}
+
 /// Adapters, and the format of frozen weights, as the module has them.
-static LogicalResult addAdapters(ModuleOp imported, const nn::Model &model) {
+static LogicalResult addAdapters(ModuleOp imported, ModuleOp module) {
+  nn::Model model = nn::Model::of(module);
   PassManager passes(imported.getContext());
   if (auto rank = model.getLoraRank()) {
     NNAddAdaptersOptions options;
@@ -232,6 +245,7 @@ static LogicalResult addAdapters(ModuleOp imported, const nn::Model &model) {
       for (StringRef name : names)
         options.targets.push_back(name.str());
     }
+    options.saved = listSaved(module);
     passes.addPass(createNNAddAdapters(options));
   }
   if (auto format = model.getFrozenFormat())
@@ -258,7 +272,7 @@ static LogicalResult verifyConfig(ModuleOp module) {
                                     });
     imported = importModelText(*config, "config", getOptions(model),
                                *module.getContext(), error);
-    if (imported && failed(addAdapters(*imported, model)))
+    if (imported && failed(addAdapters(*imported, module)))
       imported = {};
   }
   if (!imported)

@@ -5,6 +5,9 @@
 // RUN: not poplar-opt %s --nn-add-adapters="targets=fc dropout=1" 2>&1 | FileCheck %s --check-prefix=DROPOUT
 // RUN: not poplar-opt %s --nn-add-adapters 2>&1 | FileCheck %s --check-prefix=NONE
 // RUN: not poplar-opt %s --nn-add-adapters="targets=fc" --nn-add-adapters="targets=fc" 2>&1 | FileCheck %s --check-prefix=TWICE
+// RUN: not poplar-opt %s --nn-add-adapters="targets=fc saved=wte" 2>&1 | FileCheck %s --check-prefix=TIED
+// RUN: not poplar-opt %s --nn-add-adapters="targets=fc saved=lm_head" 2>&1 | FileCheck %s --check-prefix=SAVED
+// RUN: not poplar-opt %s --nn-add-adapters="targets=fc saved=fc" 2>&1 | FileCheck %s --check-prefix=BOTH
 
 // The tied head is the table of the embedding, and no layer of its own.
 // NAME: error: no linear layer is called 'q_proj'; the model has: fc{{$}}
@@ -14,6 +17,9 @@
 // DROPOUT: error: the dropout of adapters is 1.000000e+00, expected a number in [0, 1)
 // NONE: error: there are no modules to adapt: name some, or all-linear
 // TWICE: error: has adapters already
+// TIED: error: 'nn.parameter' op serves as an embedding and as the head, of which PEFT would train a copy each; leave 'wte' out of the modules to save
+// SAVED: error: no module to save is called 'lm_head'; the model has: wte, fc{{$}}
+// BOTH: error: 'nn.parameter' op is of 'fc', which is to have an adapter and to be trained as a whole; name it once
 
 module attributes {nn.model = {vocab_size = 16 : i64}} {
 nn.parameter @wte.weight : tensor<16x8xf32> normal std 2.0e-02 decay

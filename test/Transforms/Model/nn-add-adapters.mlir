@@ -1,6 +1,7 @@
 // RUN: poplar-opt %s --nn-add-adapters="rank=2 alpha=4 dropout=0.1 targets=fc" | FileCheck %s
 // RUN: poplar-opt %s --nn-add-adapters="rank=2 alpha=4 targets=all-linear" | FileCheck %s --check-prefix=LINEAR
 // RUN: poplar-opt %s --nn-add-adapters="targets=fc,head" | FileCheck %s --check-prefix=HEAD
+// RUN: poplar-opt %s --nn-add-adapters="targets=fc saved=wte,head" | FileCheck %s --check-prefix=SAVED
 
 // All that there was is frozen; adapters follow, in the order of the calls.
 // CHECK:      num_parameters = 464
@@ -35,6 +36,12 @@
 
 // HEAD: lora_targets = "fc,head"
 // HEAD: nn.parameter @head.lora_A.weight : tensor<8x8xf32>
+
+// Modules to save are trained as a whole.
+// SAVED-DAG: nn.parameter @wte.weight : tensor<16x8xf32> {{ *}}normal std 2.000000e-02 decay{{$}}
+// SAVED-DAG: nn.parameter @head.weight : tensor<16x8xf32> {{ *}}normal std 2.000000e-02 decay{{$}}
+// SAVED-DAG: nn.parameter @h.0.fc.bias : tensor<8xf32> {{ *}}zeros frozen
+// SAVED-DAG: nn.parameter @h.0.fc.lora_A.weight
 
 module attributes {nn.model = {num_parameters = 400 : i64, vocab_size = 16 : i64, hidden_size = 8 : i64, seq_len = 4 : i64}} {
 nn.parameter @wte.weight : tensor<16x8xf32> normal std 2.0e-02 decay

@@ -46,16 +46,19 @@ def NNAddAdapters : Pass<"nn-add-adapters", "::mlir::ModuleOp"> {
   let description = [{
     Linear layers that `targets` name compute W x + (alpha / rank) B A x, with
     dropout in front of A (Hu et al., LoRA, 2021). A is initialised as PEFT does
-    it, B with zeros. All other parameters become `frozen`. Modules are named as
-    in PEFT's `target_modules`: by their last names, or by more of the name;
-    `all-linear` are all but the one that makes the logits.
+    it, B with zeros. Modules are named as in PEFT's `target_modules`: by their
+    last names, or by more of the name; `all-linear` are all but the one that
+    makes the logits. Modules that `saved` names are trained as a whole, as
+    PEFT's `modules_to_save`. All other parameters become `frozen`.
   }];
   let options = [
     Option<"rank", "rank", "int64_t", "8", "Rows of A and columns of B">,
     Option<"alpha", "alpha", "double", "16", "The update is scaled by alpha / rank">,
     Option<"dropout", "dropout", "double", "0", "Probability, in front of A">,
     ListOption<"targets", "targets", "std::string",
-               "Modules to adapt, or all-linear">
+               "Modules to adapt, or all-linear">,
+    ListOption<"saved", "saved", "std::string",
+               "Modules to train as a whole">
   ];
   let dependentDialects = ["::poplar::nn::NNDialect"];
 }
