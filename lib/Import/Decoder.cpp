@@ -32,6 +32,7 @@ private:
   Value embed(Unit &unit);
   Value projectQKV(Unit &unit, Value x, const LayerKind &kind);
   Value attend(Unit &unit, Value x, const LayerKind &kind);
+  Value attendLinearly(Unit &unit, Value x);
   Value feedForward(Unit &unit, Value x);
   Value mixExperts(Unit &unit, Value x);
   Value addDelta(Unit &unit, Value x, Value delta, StringRef name, double p);
@@ -149,7 +150,16 @@ Value DecoderBuilder::projectQKV(Unit &unit, Value x, const LayerKind &kind) {
   auto project = [&](StringRef name, int64_t width) {
     return unit.linear(name, x, width, stdDev, family.qkvBias);
   };
-  Value query = project("self_attn.q_proj", queryWidth);
+  Value query, gate;
+  if (family.hasOutputGate) {
+    Value both = unit.regroup("self_attn.q_proj",
+                              project("self_attn.q_proj", 2 * queryWidth),
+                              attention.heads, /*parts=*/2);
+    query = unit.slice("self_attn.q_proj", both, 0, queryWidth);
+    gate = unit.slice("self_attn.gate", both, queryWidth, queryWidth);
+  } else {
+    query = project("self_attn.q_proj", queryWidth);
+  }
   Value key = project("self_attn.k_proj", keyWidth);
   Value value = project("self_attn.v_proj", keyWidth);
   if (family.qkNorm != Decoder::QKNorm::None) {
@@ -159,10 +169,38 @@ Value DecoderBuilder::projectQKV(Unit &unit, Value x, const LayerKind &kind) {
     key = unit.rmsNorm("self_attn.k_norm", key, eps,
                        perHead ? attention.kvHeads : 1, family.normOffset);
   }
-  return attendTo(unit, shape, {rotate(query, 0), rotate(key, 0), value});
+  Value attended =
+      attendTo(unit, shape, {rotate(query, 0), rotate(key, 0), value});
+  return gate ? unit.multiply(attended, unit.sigmoid("self_attn.gate", gate))
+              : attended;
+}
+
+/// The gated delta rule on a short convolution of q, k and v, then a norm of
+/// each head and a gate.
+Value DecoderBuilder::attendLinearly(Unit &unit, Value x) {
+  const Unit::GatedDelta &shape = family.linear.shape;
+  int64_t values = shape.valueHeads * shape.valueDim;
+  auto project = [&](StringRef name, int64_t width) {
+    return unit.linear(name, x, width, stdDev, /*bias=*/false);
+  };
+  Value qkv = project("linear_attn.in_proj_qkv",
+                      2 * shape.keyHeads * shape.keyDim + values);
+  Value z = project("linear_attn.in_proj_z", values);
+  Value b = project("linear_attn.in_proj_b", shape.valueHeads);
+  Value a = project("linear_attn.in_proj_a", shape.valueHeads);
+  qkv = unit.causalConv("linear_attn.conv1d", qkv, family.linear.convWidth,
+                        stdDev);
+  qkv = unit.activation(activation, qkv);
+  Value y = unit.gatedDelta("linear_attn", qkv, a, b, shape);
+  y = unit.rmsNorm("linear_attn.norm", y, eps, shape.valueHeads);
+  y = unit.multiply(y, unit.activation("silu", z));
+  return unit.linear("linear_attn.out_proj", y, hidden, stdDev,
+                     /*bias=*/false);
 }
 
 Value DecoderBuilder::attend(Unit &unit, Value x, const LayerKind &kind) {
+  if (kind.isLinear)
+    return attendLinearly(unit, x);
   return unit.linear(family.names.attentionOutput, projectQKV(unit, x, kind),
                      hidden, stdDev, family.outputBias);
 }

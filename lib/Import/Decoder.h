@@ -23,10 +23,12 @@ struct LayerKind {
   int rope = 0;
   /// A mixture of experts in place of feed-forward layers.
   bool isSparse = false;
+  /// The gated delta rule in place of attention.
+  bool isLinear = false;
 
   bool operator<(const LayerKind &other) const {
-    return std::tuple(window, rope, isSparse) <
-           std::tuple(other.window, other.rope, other.isSparse);
+    return std::tuple(window, rope, isSparse, isLinear) <
+           std::tuple(other.window, other.rope, other.isSparse, other.isLinear);
   }
 };
 
@@ -40,6 +42,13 @@ struct Mixture {
   /// The module of the router and the experts, and their weights.
   std::string name = "mlp", gate = "gate_proj", up = "up_proj",
               down = "down_proj";
+};
+
+/// Layers of linear attention (Gated DeltaNet), whose module is `linear_attn`.
+struct LinearAttention {
+  Unit::GatedDelta shape = {};
+  /// Taps of the convolution before it.
+  int64_t convWidth = 0;
 };
 
 /// Names of modules: those of a layer after its prefix, those of the model
@@ -112,6 +121,10 @@ struct Decoder {
   double attentionDropout = 0;
 
   Mixture mixture;
+  LinearAttention linear;
+  /// What attention gives is multiplied by the sigmoid of a gate, which q_proj
+  /// has behind the queries of each head.
+  bool hasOutputGate = false;
 
   /// Activations outgrow f16.
   bool refusesF16 = false;

@@ -8,6 +8,7 @@
 
 #include "ModelBuilder.h"
 #include "Poplar/Dialect/NN/NNGroupOps.h"
+#include "Poplar/Dialect/NN/NNRecurrentOps.h"
 #include "llvm/ADT/StringSwitch.h"
 
 using namespace mlir;
@@ -252,6 +253,28 @@ Value Unit::expertLinear(StringRef name, StringRef leaf, Value x, Value experts,
 
 Value Unit::weigh(StringRef name, Value x, Value scores) {
   return nn::WeighOp::create(builder, at(name), x.getType(), x, scores);
+}
+
+Value Unit::sigmoid(StringRef name, Value x) {
+  return nn::SigmoidOp::create(builder, at(name), x);
+}
+
+Value Unit::causalConv(StringRef name, Value x, int64_t width, double stdDev) {
+  Value weight =
+      parameter((name + ".weight").str(),
+                {getTensor(x).getDimSize(2), 1, width}, Init::normal(stdDev));
+  return nn::CausalConvOp::create(builder, at(name), x.getType(), x, weight,
+                                  positions);
+}
+
+Value Unit::gatedDelta(StringRef name, Value x, Value a, Value b,
+                       const GatedDelta &shape) {
+  int64_t heads = shape.valueHeads;
+  Value dtBias = parameter((name + ".dt_bias").str(), {heads}, Init::ones());
+  Value aLog = parameter((name + ".A_log").str(), {heads}, Init::logUniform());
+  return nn::GatedDeltaOp::create(
+      builder, at(name), withWidth(x, heads * shape.valueDim), x, a, b, aLog,
+      dtBias, positions, shape.keyHeads, heads);
 }
 
 //===----------------------------------------------------------------------===//

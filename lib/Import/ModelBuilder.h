@@ -28,6 +28,7 @@ struct Init {
   }
   static Init zeros() { return {nn::InitKind::Zeros}; }
   static Init ones() { return {nn::InitKind::Ones}; }
+  static Init logUniform() { return {nn::InitKind::LogUniform}; }
 };
 
 /// Rotary embeddings: inv_freq, for all columns of a head or for its first
@@ -114,6 +115,18 @@ public:
                            mlir::Value x, mlir::Value experts,
                            const Experts &shape, double stdDev);
   mlir::Value weigh(llvm::StringRef name, mlir::Value x, mlir::Value scores);
+
+  mlir::Value sigmoid(llvm::StringRef name, mlir::Value x);
+  /// `<name>.weight` [C,1,width], for x [B,T,C].
+  mlir::Value causalConv(llvm::StringRef name, mlir::Value x, int64_t width,
+                         double stdDev);
+  /// `<name>.A_log` and `<name>.dt_bias` [valueHeads]; x, a and b as in
+  /// nn.gated_delta.
+  struct GatedDelta {
+    int64_t keyHeads, valueHeads, keyDim, valueDim;
+  };
+  mlir::Value gatedDelta(llvm::StringRef name, mlir::Value x, mlir::Value a,
+                         mlir::Value b, const GatedDelta &shape);
 
 private:
   friend class ModelBuilder;

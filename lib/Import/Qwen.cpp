@@ -1,4 +1,4 @@
-//===- Qwen.cpp - Qwen2 and Qwen3 -----------------------------------------===//
+//===- Qwen.cpp - Qwen2, Qwen3 and Qwen3.5 --------------------------------===//
 //
 // Part of the Poplar project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Decoder.h"
+#include "Poplar/Runtime/Recurrent.h"
 #include "llvm/ADT/STLExtras.h"
 
 using namespace mlir;
@@ -83,6 +84,125 @@ static Family getQwen3() {
   return {"qwen3", "Qwen3ForCausalLM", keys, buildQwen3};
 }
 
+//===----------------------------------------------------------------------===//
+// Qwen3.5
+//===----------------------------------------------------------------------===//
+
+/// Layers are of linear attention, but for those that `layer_types` calls
+/// 'full_attention'; without it, for every `full_attention_interval`-th one.
+static void setLinearLayers(const Config &config, Decoder &family) {
+  int64_t layers = config.getLayers("num_hidden_layers");
+  json::Value types = config["layer_types"];
+  bool isGiven = types.isPresent() && !types.isNull();
+  int64_t interval = 4;
+  if (!isGiven)
+    interval = config.getSize("full_attention_interval", 4);
+  if (config.failed())
+    return;
+  if (isGiven && types.size() != static_cast<size_t>(layers))
+    types.error("expected an array of num_hidden_layers = " +
+                std::to_string(layers) + " names");
+  std::vector<bool> linear;
+  llvm::json::Array names, fallbackNames;
+  auto nameOf = [](bool isLinear) {
+    return isLinear ? "linear_attention" : "full_attention";
+  };
+  for (int64_t layer = 0; layer < layers && !config.failed(); ++layer) {
+    bool fallback = (layer + 1) % interval != 0;
+    linear.push_back(fallback);
+    if (isGiven) {
+      std::string name = types[layer].getString();
+      linear.back() = name == nameOf(true);
+      if (!linear.back() && name != nameOf(false))
+        types[layer].error("'" + name +
+                           "' is not supported (only "
+                           "'linear_attention' and 'full_attention')");
+    }
+    names.push_back(nameOf(linear.back()));
+    fallbackNames.push_back(nameOf(fallback));
+  }
+  config.record("layer_types", {std::move(names), std::move(fallbackNames)});
+  family.getKind = [=](int64_t layer) {
+    LayerKind kind;
+    kind.isLinear = linear[layer];
+    return kind;
+  };
+}
+
+/// A size that the kernels limit.
+static int64_t getLimited(const Config &config, const char *key,
+                          int64_t fallback, int64_t limit) {
+  int64_t size = config.getSize(key, fallback);
+  if (size > limit)
+    config[key].error("expected at most " + std::to_string(limit) + ", found " +
+                      std::to_string(size));
+  return size;
+}
+
+static OwningOpRef<ModuleOp> buildQwen35(const Config &config) {
+  Decoder family;
+  family.architecture = "qwen3_5_text";
+  family.maxPositions = 32768;
+  family.kvHeads = 4;
+  family.headDim = 256;
+  family.normOffset = 1;
+  family.qkNorm = Decoder::QKNorm::PerHead;
+  family.qkvBias = family.outputBias = config.getBool("attention_bias", false);
+  family.hasOutputGate = true;
+  family.ropes[0].isPartial = true;
+  family.ropes[0].part = 0.25;
+  LinearAttention &linear = family.linear;
+  Unit::GatedDelta &shape = linear.shape;
+  linear.convWidth =
+      getLimited(config, "linear_conv_kernel_dim", 4, POPLAR_MAX_CONV_WIDTH);
+  shape.keyHeads = config.getSize("linear_num_key_heads", 16);
+  shape.valueHeads = config.getSize("linear_num_value_heads", 32);
+  shape.keyDim =
+      getLimited(config, "linear_key_head_dim", 128, POPLAR_MAX_DELTA_DIM);
+  shape.valueDim =
+      getLimited(config, "linear_value_head_dim", 128, POPLAR_MAX_DELTA_DIM);
+  if (config.failed())
+    return {};
+  config.divide("linear_num_value_heads", shape.valueHeads,
+                "linear_num_key_heads", shape.keyHeads);
+  config.checkSize("heads of linear attention",
+                   2 * double(shape.keyHeads) * double(shape.keyDim) +
+                       double(shape.valueHeads) * double(shape.valueDim));
+  setLinearLayers(config, family);
+  return buildDecoder(config, family);
+}
+
+/// Sections of rotary embeddings are of positions in images and of videos,
+/// which are those of the text in a text.
+static std::vector<Key> getSectionedRopeKeys() {
+  std::vector<Key> keys(getPartialRopeKeys());
+  static const std::vector<Key> members = [&] {
+    std::vector<Key> known(keys[1].members);
+    known.push_back(harmless("mrope_section"));
+    known.push_back(harmless("mrope_interleaved"));
+    return known;
+  }();
+  keys[0].members = keys[1].members = members;
+  return keys;
+}
+
+static Family getQwen35() {
+  static const std::vector<Key> keys = makeDecoderKeys(
+      {function("attention_bias"), function("head_dim"),
+       function("layer_types").orNull(), function("full_attention_interval"),
+       function("linear_conv_kernel_dim"), function("linear_num_key_heads"),
+       function("linear_num_value_heads"), function("linear_key_head_dim"),
+       function("linear_value_head_dim"), fixed("attn_output_gate", {"true"}),
+       fixed("mlp_only_layers", {"[]"}),
+       // The state is f32 here.
+       fixed("mamba_ssm_dtype", {"\"float32\""}),
+       // Layers that predict several tokens are no part of the model.
+       harmless("mtp_num_hidden_layers"),
+       harmless("mtp_use_dedicated_embeddings")},
+      getSectionedRopeKeys());
+  return {"qwen3_5_text", "Qwen3_5ForCausalLM", keys, buildQwen35};
+}
+
 std::vector<Family> import::getQwenFamilies() {
-  return {getQwen2(), getQwen3()};
+  return {getQwen2(), getQwen3(), getQwen35()};
 }

@@ -14,6 +14,7 @@
 #include "support/Random.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 using namespace poplar::runtime;
@@ -72,6 +73,22 @@ static int countInitThreads(Executor &Exec) {
   return std::max(Exec.threads(), Cores / std::max(Neighbours, 1));
 }
 
+static void fillLogUniforms(float *Out, int64_t First, int64_t Count,
+                            uint64_t Key, float) {
+  constexpr double Low = 0.01, High = 16;
+  fillUniforms(Out, First, Count, Key,
+               static_cast<float>((High - Low) / std::sqrt(12.0)));
+  for (int64_t I = 0; I < Count; ++I)
+    Out[I] = static_cast<float>(
+        std::log(std::clamp(Out[I] + (Low + High) / 2, Low, High)));
+}
+
+static RandomFill *getFill(int32_t Init) {
+  if (Init == POPLAR_LOG_UNIFORM)
+    return fillLogUniforms;
+  return Init == POPLAR_NORMAL ? fillNormals : fillUniforms;
+}
+
 void poplar::runtime::initializeParameters(Executor &Exec, uint64_t Seed,
                                            bool OnlyTrained) {
   const PoplarProgram &Program = Exec.program();
@@ -90,8 +107,8 @@ void poplar::runtime::initializeParameters(Executor &Exec, uint64_t Seed,
           std::fill_n(Out, End - Begin, P.init == POPLAR_ONES ? 1.0f : 0.0f);
           return;
         }
-        fillRun(Threads, P.init == POPLAR_NORMAL ? fillNormals : fillUniforms,
-                Key, static_cast<float>(P.std_dev), Out, Begin, End - Begin);
+        fillRun(Threads, getFill(P.init), Key, static_cast<float>(P.std_dev),
+                Out, Begin, End - Begin);
       });
     }
   }

@@ -48,7 +48,7 @@ ABSENT = "(absent)"
 FAMILIES = ["llama", "gpt2", "bert", "mistral", "qwen2", "qwen3", "olmo2", "granite"]
 FAMILIES += ["smollm3", "phi3", "stablelm", "gemma", "gemma2", "gemma3"]
 FAMILIES += ["gpt_neox", "mixtral", "qwen3_moe", "olmo3", "exaone4", "seed_oss"]
-FAMILIES += ["arcee", "glm", "glm4", "phi", "starcoder2"]
+FAMILIES += ["arcee", "glm", "glm4", "phi", "starcoder2", "qwen3_5"]
 
 # In use, or in the way of a class' attributes, without being fields.
 EXTRA = {
@@ -104,6 +104,10 @@ EXTRA = {
     "tie_encoder_decoder": [True, False],
     "cross_attention_hidden_size": [None, 16],
     "mask_token_id": [103, None],
+    "full_attention_interval": [2, 4, 0],
+    "attn_output_gate": [True, False],
+    "mamba_ssm_dtype": ["float32", "bfloat16"],
+    "mtp_num_hidden_layers": [1],
     "use_mrope": [False, True],
     "rope_interleaved": [False, True],
     "n_ctx": [32, 64],
@@ -196,6 +200,8 @@ MEMBERS = {
     "long_factor": [[1.0] * 8],
     "mscale": [0.7],
     "truncate": [True],
+    "mrope_section": [[2, 1, 1]],
+    "mrope_interleaved": [True],
     "some_new_factor": [2.0],
 }
 

@@ -207,6 +207,16 @@ VARIANTS = {
         num_experts_per_tok=3,
         mlp_only_layers=[1],
     ),
+    # Three layers of linear attention, whose keys and values differ in width and
+    # in heads, and one of attention with a gate.
+    "qwen3_5": transformers.Qwen3_5TextConfig(
+        **SMALL | {"num_hidden_layers": 4},
+        head_dim=16,
+        linear_num_key_heads=2,
+        linear_num_value_heads=4,
+        linear_key_head_dim=8,
+        linear_value_head_dim=12,
+    ),
     # Windows in most layers, whose rotary embeddings are not scaled.
     "olmo3": transformers.Olmo3Config(
         **SMALL,
@@ -294,6 +304,7 @@ CLASSES |= {
     "starcoder2": transformers.Starcoder2ForCausalLM,
     "mixtral": transformers.MixtralForCausalLM,
     "qwen3_moe": transformers.Qwen3MoeForCausalLM,
+    "qwen3_5": transformers.Qwen3_5ForCausalLM,
     "phi3": transformers.Phi3ForCausalLM,
     "stablelm": transformers.StableLmForCausalLM,
     "gemma": transformers.GemmaForCausalLM,
@@ -357,9 +368,12 @@ def randomize(model, scale):
     that none of them can be ignored."""
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
-        for parameter in model.parameters():
+        for name, parameter in model.named_parameters():
             noise = torch.randn(parameter.shape, generator=generator)
-            if parameter.dim() >= 2:
+            if name.endswith("A_log"):
+                # Slow enough that states last, whatever the constructor drew.
+                parameter.copy_(noise - 1)
+            elif parameter.dim() >= 2:
                 parameter.copy_(scale * noise)
             else:
                 parameter.add_(0.1 * noise)

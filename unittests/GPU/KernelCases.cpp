@@ -190,6 +190,7 @@ static std::string writeSet(StringRef set, ArrayRef<GPUChip> chips,
     return writeAlone(chips, directory,
                       [&](MLIRContext &context, auto &table, auto &cases) {
                         addLibraryCases(context, chips[0], table, cases);
+                        addRecurrentCases(context, chips[0], table, cases);
                       });
   if (set == "library-wide")
     return writeAlone(chips, directory,

@@ -79,7 +79,11 @@ std::vector<GPUKernel> getRuntimeKernels();
 void addLibraryCases(mlir::MLIRContext &context, const GPUChip &chip,
                      std::vector<GPUKernel> &table, KernelCases &cases);
 
-/// The same at the widths of models.
+/// The same of linear attention.
+void addRecurrentCases(mlir::MLIRContext &context, const GPUChip &chip,
+                       std::vector<GPUKernel> &table, KernelCases &cases);
+
+/// Those of the library at the widths of models.
 void addWideLibraryCases(mlir::MLIRContext &context, const GPUChip &chip,
                          std::vector<GPUKernel> &table, KernelCases &cases);
 

@@ -112,7 +112,7 @@ INSTANTIATE_TEST_SUITE_P(Families, ConfigTest,
                                          "gpt2", "gpt_neox", "granite", "llama",
                                          "mistral", "mixtral", "olmo2", "olmo3",
                                          "phi", "phi3", "qwen2", "qwen3",
-                                         "qwen3_moe", "seed_oss", "smollm3",
-                                         "stablelm", "starcoder2"));
+                                         "qwen3_5", "qwen3_moe", "seed_oss",
+                                         "smollm3", "stablelm", "starcoder2"));
 
 } // namespace

@@ -74,12 +74,14 @@ enum PoplarType {
   POPLAR_INT8 = 10
 };
 
-/// Normal and uniform numbers have the mean 0 and a given standard deviation.
+/// Normal and uniform numbers have the mean 0 and a given standard deviation;
+/// a logarithm is of a number that is uniform in (0.01, 16).
 enum PoplarInit {
   POPLAR_NORMAL = 0,
   POPLAR_ZEROS = 1,
   POPLAR_ONES = 2,
-  POPLAR_UNIFORM = 3
+  POPLAR_UNIFORM = 3,
+  POPLAR_LOG_UNIFORM = 4
 };
 
 enum PoplarCollectiveKind {

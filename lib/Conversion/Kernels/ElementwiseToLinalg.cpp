@@ -74,6 +74,20 @@ static SmallVector<Value> lowerSiluGrad(LinalgBuilder &l, SiluGradOp op) {
                         })};
 }
 
+static SmallVector<Value> lowerSigmoid(LinalgBuilder &l, SigmoidOp op) {
+  return {l.mapElements(
+      op.getType(), op->getOperands(),
+      [](ElementBuilder &b, ValueRange in) { return sigmoid(b, in[0]); })};
+}
+
+static SmallVector<Value> lowerSigmoidGrad(LinalgBuilder &l, SigmoidGradOp op) {
+  return {l.mapElements(op.getType(), {op.getDy(), op.getX()},
+                        [](ElementBuilder &b, ValueRange in) {
+                          Value s = in[1];
+                          return b.mul(in[0], b.mul(s, b.sub(b.f32(1.0), s)));
+                        })};
+}
+
 // gelu(x) = x Phi(x), Phi(x) = (1 + erf(x / sqrt 2)) / 2, or the approximation
 // Phi(x) = (1 + tanh u) / 2, u = sqrt(2 / pi) (x + 0.044715 x^3).
 static constexpr double kTanhCubic = 0.044715;
@@ -161,6 +175,8 @@ void poplar::attachElementwiseLowerings(MLIRContext &context) {
   attachLowering<ReluGradOp, lowerReluGrad>(context);
   attachLowering<SiluOp, lowerSilu>(context);
   attachLowering<SiluGradOp, lowerSiluGrad>(context);
+  attachLowering<SigmoidOp, lowerSigmoid>(context);
+  attachLowering<SigmoidGradOp, lowerSigmoidGrad>(context);
   attachLowering<GeluOp, lowerGelu>(context);
   attachLowering<GeluGradOp, lowerGeluGrad>(context);
   attachLowering<AdamWOp, lowerAdamW>(context);

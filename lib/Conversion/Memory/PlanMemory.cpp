@@ -66,6 +66,7 @@ public:
     Base::getDependentDialects(registry);
     registerRuntimeCalls(registry);
     registerProgramCalls(registry);
+    registerRecurrentCalls(registry);
   }
 
   void runOnOperation() override;

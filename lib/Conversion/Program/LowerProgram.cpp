@@ -70,6 +70,7 @@ public:
   void getDependentDialects(DialectRegistry &registry) const override {
     Base::getDependentDialects(registry);
     registerProgramCalls(registry);
+    registerRecurrentCalls(registry);
   }
 
   void runOnOperation() override {

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Dialect/Exec/ExecExperts.h"
+#include "Poplar/Dialect/Exec/ExecRecurrent.h"
 #include "Poplar/Dialect/NN/NN.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -32,6 +33,10 @@ void ExecDialect::initialize() {
   addOperations<
 #define GET_OP_LIST
 #include "Poplar/Dialect/Exec/ExecExpertOps.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "Poplar/Dialect/Exec/ExecRecurrentOps.cpp.inc"
       >();
   addTypes<
 #define GET_TYPEDEF_LIST

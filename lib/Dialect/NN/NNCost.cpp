@@ -174,6 +174,7 @@ OpCost RMSNormOp::getCost() { return getRowCost(*this, getX(), 4); }
 OpCost RopeOp::getCost() { return getRowCost(*this, getX(), 3); }
 OpCost GeluOp::getCost() { return getRowCost(*this, getX(), 8); }
 OpCost SiluOp::getCost() { return getRowCost(*this, getX(), 4); }
+OpCost SigmoidOp::getCost() { return getRowCost(*this, getX(), 3); }
 OpCost ReluOp::getCost() { return getRowCost(*this, getX(), 1); }
 OpCost AddOp::getCost() { return getRowCost(*this, getLhs(), 1); }
 OpCost MulOp::getCost() { return getRowCost(*this, getLhs(), 1); }
@@ -191,6 +192,7 @@ OpCost LayerNormGradOp::getCost() { return getRowCost(*this, getDy(), 11); }
 OpCost RMSNormGradOp::getCost() { return getRowCost(*this, getDy(), 8); }
 OpCost GeluGradOp::getCost() { return getRowCost(*this, getX(), 13); }
 OpCost SiluGradOp::getCost() { return getRowCost(*this, getX(), 7); }
+OpCost SigmoidGradOp::getCost() { return getRowCost(*this, getX(), 3); }
 OpCost ReluGradOp::getCost() { return getRowCost(*this, getX(), 1); }
 OpCost CrossEntropyGradOp::getCost() {
   return getRowCost(*this, getLogits(), 4);

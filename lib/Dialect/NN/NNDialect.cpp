@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Dialect/NN/NNGroupOps.h"
+#include "Poplar/Dialect/NN/NNRecurrentOps.h"
 #include "Poplar/Runtime/Quantized.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "mlir/IR/TypeUtilities.h"
@@ -33,6 +34,10 @@ void NNDialect::initialize() {
   addOperations<
 #define GET_OP_LIST
 #include "Poplar/Dialect/NN/NNGroupOps.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "Poplar/Dialect/NN/NNRecurrentOps.cpp.inc"
       >();
   addAttributes<
 #define GET_ATTRDEF_LIST

@@ -271,6 +271,14 @@ LogicalResult SiluOp::buildVJP(OpBuilder &builder, Gradients &grads) {
   return success();
 }
 
+LogicalResult SigmoidOp::buildVJP(OpBuilder &builder, Gradients &grads) {
+  // From the result, as relu.
+  grads.add(getX(),
+            SigmoidGradOp::create(builder, getLoc(), getX().getType(),
+                                  grads.cotangent(getResult()), getResult()));
+  return success();
+}
+
 LogicalResult ReluOp::buildVJP(OpBuilder &builder, Gradients &grads) {
   // The result is positive where x is, and the next op most often keeps it
   // anyway, whereas x would be a residual for this alone.

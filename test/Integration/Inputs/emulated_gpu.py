@@ -48,6 +48,8 @@ ALONE = [
     ("gpt2", "ampere_tf32", 1e-3),
     ("gpt2", "turing_f16", 1e-2),
     ("qwen3", "ampere", 1e-5),
+    ("qwen3_5", "ampere", 1e-5),
+    ("qwen3_5", "hopper_bf16", 1e-2),
     ("gemma2", "hopper_bf16", 1e-2),
     ("phi3", "volta", 1e-5),
     ("gpt_neox", "ampere", 1e-5),

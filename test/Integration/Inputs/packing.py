@@ -33,7 +33,7 @@ TYPES = (
     DeviceType("ampere", "cuda:sm_80"),
     DeviceType("hopper_bf16", "cuda:sm_90", "bf16"),
 )
-ALONE = ("llama", "gpt2", "qwen3", "phi3")
+ALONE = ("llama", "gpt2", "qwen3", "qwen3_5", "phi3")
 # Model, stage of ZeRO, schedule, groups (units, stage, parts), types by group.
 TOGETHER = {
     "llama-zero3": ("llama", 3, "", (), ("unit", "device")),

@@ -23,13 +23,14 @@ GOLDENS = os.path.join(jobs.SOURCES, "test", "Integration", "goldens")
 FAMILIES = ("arcee", "bert", "dynamic", "exaone4", "gemma", "gemma2", "gemma3", "glm",
             "glm4", "gpt2", "gpt_neox", "gpt_neox_serial", "granite", "llama", "llama3",
             "mistral", "mixtral", "olmo2", "olmo3", "phi", "phi3", "qwen2", "qwen3",
-            "qwen3_moe", "seed_oss", "smollm3", "stablelm", "starcoder2", "yarn")  # fmt: skip
+            "qwen3_5", "qwen3_moe", "seed_oss", "smollm3", "stablelm", "starcoder2",
+            "yarn")  # fmt: skip
 EXPERTS = ("mixtral", "qwen3_moe")
 # Whose queries have a head for each head of keys.
 UNGROUPED = ("bert", "gpt2", "gpt_neox", "gpt_neox_serial")
 # Families whose heads need not have the columns of the hidden size together.
 FREE_HEADS = ("dynamic", "gemma", "gemma2", "gemma3", "glm", "glm4", "llama", "llama3",
-              "mistral", "qwen3", "qwen3_moe", "seed_oss")  # fmt: skip
+              "mistral", "qwen3", "qwen3_5", "qwen3_moe", "seed_oss")  # fmt: skip
 # What every axis is when it is left out, in words.
 AXES = {
     "sizes": "those of the golden configuration",
@@ -113,6 +114,17 @@ def draw_config(family, numbers):
         vocabulary = max(vocabulary, 128)
     if family == "qwen3_moe":
         sizes["mlp_only_layers"] = [n for n in range(layers) if numbers.random() < 0.4]
+    if family == "qwen3_5":
+        keys = numbers.choice((1, 2, 3))
+        sizes["linear_num_key_heads"] = keys
+        sizes["linear_num_value_heads"] = keys * numbers.choice((1, 2))
+        sizes["linear_key_head_dim"] = numbers.choice((5, 8, 16, 40))
+        sizes["linear_value_head_dim"] = numbers.choice((4, 12, 16, 33))
+        sizes["linear_conv_kernel_dim"] = numbers.choice((1, 2, 4))
+        # An even number of columns of any head.
+        sizes["rope_parameters"] = config["rope_parameters"] | {
+            "partial_rotary_factor": 0.5
+        }
     if family in ("qwen2", "qwen3") and numbers.random() < 0.5:
         config |= {"use_sliding_window": True, "sliding_window": 8}
         kinds = ("full_attention", "sliding_attention")

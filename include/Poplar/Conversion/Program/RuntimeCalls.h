@@ -27,6 +27,9 @@ bool isProductOfTokens(mlir::Operation *op);
 /// Says of the ops of an exec.function how they are lowered.
 void registerProgramCalls(mlir::DialectRegistry &registry);
 
+/// Both of the ops of linear attention (NNRecurrentOps.td).
+void registerRecurrentCalls(mlir::DialectRegistry &registry);
+
 } // namespace poplar
 
 #endif // POPLAR_CONVERSION_PROGRAM_RUNTIMECALLS_H

@@ -17,6 +17,7 @@
 
 #include "Poplar/Dialect/Exec/Exec.h"
 #include "Poplar/Runtime/Experts.h"
+#include "Poplar/Runtime/Recurrent.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
 #include <cstddef>

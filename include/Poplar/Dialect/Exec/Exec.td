@@ -12,3 +12,4 @@
 
 include "Poplar/Dialect/Exec/ExecOps.td"
 include "Poplar/Dialect/Exec/ExecExpertOps.td"
+include "Poplar/Dialect/Exec/ExecRecurrentOps.td"

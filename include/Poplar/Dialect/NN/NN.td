@@ -12,3 +12,4 @@
 
 include "Poplar/Dialect/NN/NNOps.td"
 include "Poplar/Dialect/NN/NNGroupOps.td"
+include "Poplar/Dialect/NN/NNRecurrentOps.td"

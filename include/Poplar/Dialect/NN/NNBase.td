@@ -130,7 +130,8 @@ def NN_InitKind : I32EnumAttr<"InitKind", "initial distribution", [
       I32EnumAttrCase<"Normal", 0, "normal">,
       I32EnumAttrCase<"Zeros", 1, "zeros">,
       I32EnumAttrCase<"Ones", 2, "ones">,
-      I32EnumAttrCase<"Uniform", 3, "uniform">]> {
+      I32EnumAttrCase<"Uniform", 3, "uniform">,
+      I32EnumAttrCase<"LogUniform", 4, "log_uniform">]> {
   let cppNamespace = "::poplar::nn";
   let genSpecializedAttr = 0;
 }

@@ -23,7 +23,9 @@ def NN_ParameterOp : NN_Op<"parameter", [Symbol]> {
     nn.parameter @"transformer.ln_f.bias" : tensor<64xf32> zeros
     ```
     `decay` marks tensors under AdamW's decoupled weight decay. `normal` and
-    `uniform`, which has the mean 0, take the standard deviation. With `slice`,
+    `uniform`, which has the mean 0, take the standard deviation. `log_uniform` is
+    the logarithm of a number that is uniform in (0.01, 16), for rates of decay
+    (a_log of nn.gated_delta). With `slice`,
     it is a part of a tensor, which devices share (tensor parallelism); the
     initial values are those of the tensor.
 
@@ -235,6 +237,7 @@ class NN_UnaryOp<string mnemonic, string what> : NN_ForwardOp<mnemonic,
   let hasVerifier = 0;
 }
 def NN_SiluOp : NN_UnaryOp<"silu", "x / (1 + exp(-x))">;
+def NN_SigmoidOp : NN_UnaryOp<"sigmoid", "1 / (1 + exp(-x))">;
 def NN_ReluOp : NN_UnaryOp<"relu", "max(x, 0)">;
 
 class NN_BinaryOp<string mnemonic, string what> : NN_ForwardOp<mnemonic,
@@ -498,6 +501,8 @@ class NN_UnaryGradOp<string mnemonic, string what> : NN_GradientOp<mnemonic,
   let hasVerifier = 0;
 }
 def NN_SiluGradOp : NN_UnaryGradOp<"silu_grad", "dy silu'(x)">;
+/// Where y is what sigmoid gave.
+def NN_SigmoidGradOp : NN_UnaryGradOp<"sigmoid_grad", "dy x (1 - x), where x is what sigmoid gave">;
 def NN_ReluGradOp : NN_UnaryGradOp<"relu_grad", "dy where x > 0, else 0">;
 
 def NN_CrossEntropyGradOp : NN_GradientOp<"cross_entropy_grad"> {
