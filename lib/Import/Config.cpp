@@ -272,7 +272,7 @@ int64_t Config::getSeqLen(int64_t tableRows, bool learned) const {
   return seqLen;
 }
 
-/// A scalar of a table of keys.
+/// A scalar of a table of keys, or an empty array or object.
 static llvm::json::Value makeValue(const std::string &text) {
   auto document = json::Document::parse(text, "a table of keys");
   json::Value value = document->getRoot();
@@ -282,6 +282,8 @@ static llvm::json::Value makeValue(const std::string &text) {
     return value.getNumber();
   if (value.isObject())
     return llvm::json::Object();
+  if (value.isArray())
+    return llvm::json::Array();
   if (value.isNull())
     return nullptr;
   return value.getBool();

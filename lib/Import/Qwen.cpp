@@ -193,6 +193,7 @@ static Family getQwen35() {
        function("linear_conv_kernel_dim"), function("linear_num_key_heads"),
        function("linear_num_value_heads"), function("linear_key_head_dim"),
        function("linear_value_head_dim"), fixed("attn_output_gate", {"true"}),
+       fixed("output_gate_type", {"\"swish\"", "\"silu\""}),
        fixed("mlp_only_layers", {"[]"}),
        // The state is f32 here.
        fixed("mamba_ssm_dtype", {"\"float32\""}),

@@ -46,7 +46,8 @@ static llvm::ArrayRef<Key> getOuterKeys() {
           "multimodal_projector_bias", "spatial_merge_size",
           "vision_feature_layer", "vision_feature_select_strategy",
           "video_token_id", "vision_start_token_id", "vision_end_token_id",
-          "initializer_range", "pad_token_id", "vocab_size"})
+          "language_model_only", "initializer_range", "pad_token_id",
+          "vocab_size"})
       table.push_back(harmless(name));
     return table;
   }();
