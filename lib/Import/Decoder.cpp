@@ -285,8 +285,10 @@ OwningOpRef<ModuleOp> DecoderBuilder::build() {
   Unit &embedding =
       model.define("embed", model.getIdsType(), family.embeddingDropout > 0,
                    [&](Unit &unit) { return embed(unit); });
-  bool draws = attention.dropout > 0 || family.attentionOutputDropout > 0 ||
-               family.mlpOutputDropout > 0;
+  auto draws = [&](const LayerKind &kind) {
+    return (attention.dropout > 0 && !kind.isLinear) ||
+           family.attentionOutputDropout > 0 || family.mlpOutputDropout > 0;
+  };
   // One unit for each kind of layers.
   std::map<LayerKind, Unit *> blocks;
   for (int64_t layer = 0; layer < layers; ++layer) {
@@ -300,7 +302,7 @@ OwningOpRef<ModuleOp> DecoderBuilder::build() {
     if (blocks.size() > 2)
       name += "_" + std::to_string(blocks.size() - 1);
     block = &model.define(
-        name, activations, draws,
+        name, activations, draws(kind),
         [&](Unit &unit) { return buildBlock(unit, kind); }, /*locates=*/true);
   }
   Unit &head = model.define("head", activations, false,

@@ -40,9 +40,9 @@ module {
 
 // CHECK: exec.gpu_kernel "poplar_gpu_causal_conv_0" block [128, 1, 1] pointers 5
 // CHECK-SAME: calls "poplar_gpu_causal_conv" with <"PoplarCausalConv", {channels = 32 : i64, seq_len = 4 : i64, tokens = 0 : i32, type = 0 : i32, width = 4 : i64}> bytes 512 per_sample 1024 flops_per_sample 1024
-// CHECK: exec.gpu_kernel "poplar_gpu_causal_conv_cached_1" block [128, 1, 1] pointers 5
+// CHECK: exec.gpu_kernel "poplar_gpu_causal_conv_cached_0" block [128, 1, 1] pointers 5
 // CHECK-SAME: tokens = 2 : i32
-// CHECK: exec.gpu_kernel "poplar_gpu_gated_delta_2" block [32, 8, 1] pointers 8
+// CHECK: exec.gpu_kernel "poplar_gpu_gated_delta_0" block [32, 8, 1] pointers 8
 // CHECK-SAME: calls "poplar_gpu_gated_delta" with <"PoplarGatedDelta", {key_dim = 3 : i64, key_heads = 2 : i64, seq_len = 4 : i64, tokens = 0 : i32, type = 0 : i32, value_dim = 5 : i64, value_heads = 4 : i64}> bytes 0 per_sample 960 flops_per_sample 1680
 module attributes {gpu.container_module} {
   exec.arena fixed 1024 per_sample 0 live 0 transient 1024 bytes 0 live 0 scratch 1024 bytes 0
