@@ -34,7 +34,7 @@ from collections import Counter, namedtuple
 import gpu_model
 from commands import ROOT
 from gpu_model import CHIPS, Work
-from gpu_program import MODELS, Cost, Program, layers_key, read_config
+from gpu_program import MODELS, SMALL, Cost, Program, layers_key, read_config
 
 # Layers of the two builds from which the others follow.
 FEW_LAYERS = (2, 3)
@@ -282,7 +282,7 @@ def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    known = [name for name in MODELS if name != "tiny"]
+    known = [name for name in MODELS if name not in SMALL]
     parser.add_argument("--poplar", default=ROOT + "/build/release/bin/poplar")
     parser.add_argument(
         "--counting", default=ROOT + "/build/release/lib/counting-cuda",

@@ -45,7 +45,14 @@ MODELS = {
          "num_local_experts": 8, "num_experts_per_tok": 2, "max_position_embeddings": 2048},
         4, 2048, (), None),
     "tiny": Model("tiny-gpt2", 2, 32, ("--dropout", "0"), "gpt2"),
+    "tiny-llama": Model(
+        {**LLAMA, "hidden_size": 128, "intermediate_size": 256, "num_hidden_layers": 1,
+         "num_attention_heads": 2, "num_key_value_heads": 1, "vocab_size": 256,
+         "max_position_embeddings": 1024},
+        8, 1024, (), None),
 }  # fmt: skip
+# Of tests: no benchmark has them unless it is told to.
+SMALL = ("tiny", "tiny-llama")
 
 # A step that is like all that follow: the fourth, after graphs were made.
 STEPS = 4
