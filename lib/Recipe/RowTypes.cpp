@@ -130,7 +130,9 @@ static std::string escape(llvm::StringRef format) {
 
 void poplar::addMember(Options &options, const std::string &name,
                        llvm::StringRef member) {
-  if (name != member)
+  llvm::StringRef own = name;
+  own.consume_front("messages.");
+  if (own != member)
     options.emplace_back("--read-member", name + "=" + member.str());
 }
 

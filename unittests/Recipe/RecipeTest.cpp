@@ -389,6 +389,9 @@ TEST_F(RecipeTest, MembersOfRowsMayHaveOtherNames) {
                       "    message_property_mappings: {role: from, content: "
                       "value}\n    roles: {user: [human], assistant: [gpt]}\n");
   EXPECT_EQ(text.find("--read"), text.npos) << text;
+  text = words(chat + "    field_messages: messages\n"
+                      "    message_property_mappings: {role: role}\n");
+  EXPECT_EQ(text.find("--read"), text.npos) << text;
   // Not those of pairs.
   text = words("    type: chat_template.default\n"
                "    field_messages: conversations\n    field_chosen: good\n"

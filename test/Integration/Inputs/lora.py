@@ -10,7 +10,7 @@
   jobs       of two unlike device types in the stages 0 to 3 have the losses and
              the updates of one device, and allocate what poplar build said
   pipelines  have the losses and the updates of one device, also where a stage has
-             frozen parameters alone
+             frozen parameters alone, or trains modules as a whole
   memory     is that of the formulas: nothing but a working copy of what is frozen
   resuming   gives the losses of a run that was not interrupted, bit by bit,
              although checkpoints hold the adapters alone: the frozen weights are
@@ -34,10 +34,13 @@ TARGETS = {"llama": "q_proj,v_proj,down_proj", "gpt2": "all-linear"}
 
 
 class Workshop(adapters.Workshop):
-    """Also has "llama.lora": that model with adapters."""
+    """Also has "llama.lora": that model with adapters; and "llama.saved", whose
+    embedding and head are trained as a whole beside them."""
 
     def options_of(self, family, kind):
         options = ["--lora-rank", "4", "--lora-alpha", "8", "--lora-dropout", "0.1"]
+        if kind == "saved":
+            options += ["--lora-modules-to-save", "embed_tokens,lm_head"]
         return [*options, "--lora-targets", TARGETS[family]]
 
 
@@ -93,11 +96,14 @@ def check_model(workshop, report, family):
     report.check(f"{name}-resume", failures)
 
 
-def check_pipelines(workshop, report, name):
+PIPELINES = [("1f1b", 1), ("gpipe", 1), ("1f1b", 2), ("1f1b", 3)]
+
+
+def check_pipelines(workshop, report, name, pipelines=PIPELINES):
     """A stage of the embedding alone has nothing to train, and passes on."""
     reference = workshop.train_alone(name, f"{name}-reference", SAMPLES, OPTIONS)
     initial = workshop.initial_weights(name)
-    for schedule, cut in (("1f1b", 1), ("gpipe", 1), ("1f1b", 2), ("1f1b", 3)):
+    for schedule, cut in pipelines:
         ranks = (
             Rank(2, 7, 2, type="fast", group=0, turns=()),
             Rank(2, 7, 2, type="slow", group=1, turns=()),
@@ -109,6 +115,14 @@ def check_pipelines(workshop, report, name):
         run = workshop.train(workshop.build(plan, title), f"{title}-run", OPTIONS)
         loss, update, failures = jobs.compare_runs(run, reference, initial, CLIP)
         report.check(title, failures, f"losses {loss:.1e}, updates {update:.1e}")
+
+
+def check_saved(workshop, report):
+    """The first stage trains its embedding, and the last one its head."""
+    name = "llama.saved"
+    check_pipelines(workshop, report, name, [("1f1b", 1)])
+    _, failures = adapters.check_resume(workshop, name, STEPS, SAMPLES, OPTIONS)
+    report.check(f"{name}-resume", failures)
 
 
 def check_merge_of_job(workshop, report, name):
@@ -200,6 +214,7 @@ def main():
         lambda: check_model(workshop, report, "llama"),
         lambda: check_model(workshop, report, "gpt2"),
         lambda: check_pipelines(workshop, report, "llama.lora"),
+        lambda: check_saved(workshop, report),
         lambda: check_merge_of_job(workshop, report, "llama.lora"),
         lambda: check_merge(workshop, report, "llama"),
         lambda: check_plans(workshop, report),
