@@ -43,6 +43,9 @@ from safetensors.torch import load_file
 import make_goldens
 
 TOLERANCE = 1e-5
+# In f32, transformers' linear attention is itself off by up to 1e-4 from f64, with
+# these weights.
+TOLERANCES = {"qwen3_5": 5e-5}
 SEQ_LEN = 24
 ABSENT = "(absent)"
 FAMILIES = ["llama", "gpt2", "bert", "mistral", "qwen2", "qwen3", "olmo2", "granite"]
@@ -358,7 +361,7 @@ class Checker:
                 self.failures.append(f"{name} {'.'.join(path)} = {value}: {problem}")
                 return verdict, "differs"
             error = ((ours - logits).abs().max() / logits.abs().max()).item()
-            if not error <= TOLERANCE:
+            if not error <= TOLERANCES.get(name, TOLERANCE):
                 self.failures.append(
                     f"{name} {'.'.join(path)} = {value}: logits are off by {error:.1e}"
                 )
