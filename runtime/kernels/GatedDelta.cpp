@@ -128,12 +128,12 @@ POPLAR_INLINE void storeValues(void *array, bool isBF16, int64_t at,
       storeElement(array, isBF16, at + i, values[v][i - v * kLanes]);
 }
 
-template <int V> struct Token {
+template <int V> struct DeltaToken {
   float q[kDim], k[kDim];
   Floats v[V];
   Gates gates;
 
-  POPLAR_ALWAYS_INLINE Token(const DeltaHead &head, int64_t token) {
+  POPLAR_ALWAYS_INLINE DeltaToken(const DeltaHead &head, int64_t token) {
     int64_t dim = head.desc->key_dim;
     loadUnit(head.x, head.isBF16, head.keys(token, false), dim,
              1.0f / __builtin_sqrtf(float(dim)), q);
@@ -147,7 +147,7 @@ template <int V> struct Token {
   }
 };
 
-template <int V> struct State {
+template <int V> struct DeltaState {
   Floats rows[kDim][V];
 
   POPLAR_ALWAYS_INLINE void clear(int64_t dim) {
@@ -172,8 +172,8 @@ template <int V> struct State {
 
 /// One token forward; `out` is S^T q.
 template <int V>
-POPLAR_INLINE void advance(State<V> &state, const Token<V> &token, int64_t dim,
-                           Floats (&out)[V]) {
+POPLAR_INLINE void advance(DeltaState<V> &state, const DeltaToken<V> &token,
+                           int64_t dim, Floats (&out)[V]) {
   Floats p[V], delta[V];
 #pragma GCC unroll 8
   for (int v = 0; v < V; ++v)
@@ -203,7 +203,7 @@ POPLAR_INLINE void forward(const PoplarGatedDelta *desc, void *const *args,
   const bool isCached = desc->tokens == POPLAR_NEW_TOKENS;
   float *kept =
       isCached ? static_cast<float *>(args[6]) + task * dim * values : nullptr;
-  State<V> state;
+  DeltaState<V> state;
   state.clear(dim);
   if (isCached && !head.begins(0))
     for (int64_t i = 0; i < dim; ++i)
@@ -213,7 +213,7 @@ POPLAR_INLINE void forward(const PoplarGatedDelta *desc, void *const *args,
     if (!(isCached && t && head.positions[t] == head.positions[t - 1])) {
       if (head.begins(t))
         state.clear(dim);
-      advance<V>(state, Token<V>(head, t), dim, out);
+      advance<V>(state, DeltaToken<V>(head, t), dim, out);
     }
     storeValues<V>(args[7], head.isBF16, head.results(t), values, out);
   }
@@ -226,10 +226,10 @@ POPLAR_INLINE void forward(const PoplarGatedDelta *desc, void *const *args,
 /// state after it, and then that of the state before it.
 template <int V>
 POPLAR_INLINE void reverse(const DeltaHead &head, int64_t t,
-                           const State<V> &state, State<V> &dState,
+                           const DeltaState<V> &state, DeltaState<V> &dState,
                            void *const *args, float *dKeys) {
   const int64_t dim = head.desc->key_dim, values = head.desc->value_dim;
-  const Token<V> token(head, t);
+  const DeltaToken<V> token(head, t);
   const float alpha = token.gates.alpha, beta = token.gates.beta;
   Floats dOut[V], p[V], dDelta[V];
   loadValues<V>(args[0], head.isBF16, head.results(t), values, dOut);
@@ -298,14 +298,14 @@ POPLAR_INLINE void backward(const PoplarGatedDelta *desc, void *const *args,
                   task * poplar_delta_head_scratch(desc),
         *inner = starts + chunks * size,
         *dKeys = starts + poplar_delta_head_states(desc);
-  State<V> state, dState;
+  DeltaState<V> state, dState;
   Floats out[V];
   auto step = [&](int64_t t, float *before) __attribute__((always_inline)) {
     if (head.begins(t))
       state.clear(dim);
     if (before)
       state.storeTo(before, dim);
-    advance<V>(state, Token<V>(head, t), dim, out);
+    advance<V>(state, DeltaToken<V>(head, t), dim, out);
   };
   state.clear(dim);
   for (int64_t t = 0; t < (chunks - 1) * chunk; ++t)
