@@ -14,7 +14,7 @@
 Each recipe is checked twice: as it is published, and as if its model and the rows of
 its data sets had been downloaded (base_model, path, data_files and split name files
 that this script makes). Which family a model of the Hub is of, and its special tokens,
-tables here say, because no model is downloaded; docs/import.md says which families
+tables here say, because no model is downloaded; docs/families.md says which families
 there are. Needs PyYAML (on Debian: python3-yaml)."""
 
 import argparse
@@ -126,8 +126,8 @@ def find_model(name):
 
 
 def list_families():
-    """The values of model_type in the table of docs/import.md."""
-    text = (ROOT / "docs" / "import.md").read_text()
+    """The values of model_type in the table of docs/families.md."""
+    text = (ROOT / "docs" / "families.md").read_text()
     return set(re.findall(r"^\| `\w+` \| `(\w+)` \|", text, re.M))
 
 

@@ -377,7 +377,7 @@ void addImportCommand(CLI::App &app, int &status) {
   CLI::App *command = app.add_subcommand(
       "import", "Turn a Hugging Face config.json into a model");
   command->footer(
-      "docs/import.md lists the architectures; another one is an error that "
+      "docs/families.md lists the architectures; another one is an error that "
       "lists them, too.\n\nExamples:\n  poplar import "
       "examples/models/demo-llama.json -o model.mlir\n  poplar import "
       "examples/chat --seq-len 64 --packing -o packed.mlir\n  poplar import "
