@@ -25,6 +25,7 @@
 #include "gemm/GemmKey.h"
 #include "support/Error.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <set>
 #include <string>
@@ -37,6 +38,9 @@ using namespace poplar::runtime::cuda::lt;
 
 /// The least alignment of a buffer of the memory plan.
 static constexpr uint32_t Alignment = POPLAR_ALIGNMENT;
+/// The alignment that cublasLtMatmul asks of its workspace: otherwise an
+/// algorithm that needs one fails with CUBLAS_STATUS_INVALID_VALUE.
+static constexpr int64_t WorkspaceAlignment = 256;
 
 static Library loadLibrary(int Capability) {
   // CUDA 13 has nothing for chips before sm_75, and needs a driver for it.
@@ -176,7 +180,9 @@ int getType(int32_t Type) {
 
 struct CublasCache::Impl {
   Impl(int Capability, int64_t Bytes, int64_t InFront)
-      : Lt(Capability), ScratchBytes(static_cast<size_t>(Bytes - InFront)),
+      : Lt(Capability),
+        ScratchBytes(static_cast<size_t>(std::max<int64_t>(
+            Bytes - InFront - WorkspaceAlignment + Alignment, 0))),
         InFront(InFront) {
     check(Lt.cublasLtCreate(&Handle), "start");
     check(Lt.cublasLtMatmulPreferenceCreate(&Preference), "start");
@@ -212,6 +218,12 @@ struct CublasCache::Impl {
     if (NumSums)
       reserveSums(
           4 * WireKernels::countPartials(getExtents(Gemm, Batch).K, NumSums));
+  }
+  /// The library's part of the scratch.
+  void *getWorkspace() const {
+    auto Address = reinterpret_cast<uintptr_t>(Scratch + InFront);
+    return reinterpret_cast<void *>((Address + WorkspaceAlignment - 1) &
+                                    ~uintptr_t(WorkspaceAlignment - 1));
   }
   void check(Status S, const char *What) const {
     if (S != 0)
@@ -270,7 +282,7 @@ struct CublasCache::Impl {
   void sayOnce(const PoplarGemm &Gemm, Status S);
 
   BlasLt Lt;
-  /// The library's, behind what is dequantised.
+  /// The library's, behind what is dequantised, wherever it begins.
   size_t ScratchBytes;
   int64_t InFront;
   char *Scratch = nullptr;
@@ -377,7 +389,7 @@ Status CublasCache::Impl::start(const Prepared &P, const Part &Own,
   return Lt.cublasLtMatmul(
       Handle, P.Description, &Alpha, At(Operands.B, Own.AtB), Own.Left,
       At(Operands.A, Own.AtA), Own.Right, &Beta, C, Own.Result, C, Own.Result,
-      &Own.Choice.Choice, Scratch + InFront, ScratchBytes, Queue);
+      &Own.Choice.Choice, getWorkspace(), ScratchBytes, Queue);
 }
 
 void CublasCache::Impl::finish(const PoplarGemm &Gemm,

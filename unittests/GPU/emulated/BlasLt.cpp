@@ -384,6 +384,9 @@ Status cublasLtMatmul(Object, Object object, const void *alpha, const void *a,
   auto address = [](const void *pointer) {
     return reinterpret_cast<uint64_t>(pointer);
   };
+  // "Must be 256B aligned" (cuBLAS, "cublasLtMatmul()").
+  if (workspaceBytes && address(workspace) % 256 != 0)
+    return invalidValue;
   Product product = {*static_cast<Description *>(object),
                      *static_cast<Layout *>(aLayout),
                      *static_cast<Layout *>(bLayout),
