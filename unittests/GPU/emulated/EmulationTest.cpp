@@ -310,11 +310,11 @@ TEST_F(Emulation, ProductsNeedTheirScratchAndAlignment) {
                           at, layout, at, layout, &choice.Choice,
                           reinterpret_cast<void *>(scratch), size, stream);
   };
-  EXPECT_EQ(multiply(memory, memory + 128, 64), 0);
-  EXPECT_NE(multiply(memory + 32, memory + 128, 64), 0);
-  EXPECT_NE(multiply(memory, memory + 128, 32), 0);
-  EXPECT_NE(multiply(memory, memory + 8, 64), 0);
-  EXPECT_NE(multiply(memory, 0, 64), 0);
+  EXPECT_EQ(multiply(memory + 64, memory, 64), 0);
+  EXPECT_NE(multiply(memory + 96, memory, 64), 0);
+  EXPECT_NE(multiply(memory + 64, memory, 32), 0);
+  EXPECT_NE(multiply(memory, memory + 128, 64), 0);
+  EXPECT_NE(multiply(memory + 64, 0, 64), 0);
   EXPECT_EQ(cuStreamSynchronize(stream), 0);
   // No product of f32 is stored in 16 bits.
   lt::Object half;
