@@ -51,7 +51,7 @@ MODELS = {
          "max_position_embeddings": 1024},
         8, 1024, (), None),
 }  # fmt: skip
-# Of tests: no benchmark has them unless it is told to.
+# Presets for tests: no benchmark runs them unless it is told to.
 SMALL = ("tiny", "tiny-llama")
 
 # A step that is like all that follow: the fourth, after graphs were made.

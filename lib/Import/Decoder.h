@@ -117,7 +117,7 @@ struct Decoder {
   /// Dropout of the embeddings, and of what attention and feed-forward layers
   /// add to the residual stream.
   double embeddingDropout = 0, attentionOutputDropout = 0, mlpOutputDropout = 0;
-  /// Of the probabilities of attention, where its key is absent.
+  /// The dropout of attention probabilities where its key is absent.
   double attentionDropout = 0;
 
   Mixture mixture;

@@ -15,9 +15,9 @@
 
 namespace poplar::import {
 
-/// Of a configuration whose architecture reads pictures as well as text, the
-/// configuration of its model of text alone, as a document of its own. Without
-/// pictures, both compute the same logits. Null if `document` is of no such
+/// The configuration of the model of text alone, as a document of its own, from
+/// one whose architecture reads pictures as well as text. Without pictures,
+/// both compute the same logits. Null if `document` is of no such
 /// architecture; an error in it if it is, but cannot be read.
 /// `findArchitecture` gives the one of a model_type of text, or none.
 std::unique_ptr<json::Document>

@@ -48,7 +48,7 @@ static constexpr PromptStyle kStyles[] = {
     {"phi", "<|user|>\n{instruction}<|end|>{input}<|assistant|>",
      "<|user|>\n{instruction}<|end|>\n<|assistant|>\n",
      "<|system|>\n{system}<|end|>\n"},
-    // Of types that have one style.
+    // These types have one style.
     {"summary",
      "USER: Summarize the following article as a "
      "TL;DR.\n{instruction}\n{input}\nASSISTANT:",

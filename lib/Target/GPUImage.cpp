@@ -18,9 +18,9 @@
 using namespace mlir;
 using namespace poplar;
 
-/// Of a thread, in the memory that the cache nearest to it holds: a kernel that
-/// keeps a state in all of its registers, as that of the gated delta rule, may
-/// lack a few. More is a mistake in a kernel, which would be slow.
+/// What a thread may spill to memory, which the nearest cache holds: a kernel
+/// that keeps a state in all of its registers, as that of the gated delta rule,
+/// may lack a few. More is a mistake in a kernel, which would be slow.
 static constexpr int64_t kMostSpiltBytes = 64;
 
 LogicalResult poplar::buildGPUImage(ModuleOp source, const GPUChip &chip,

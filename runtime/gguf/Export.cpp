@@ -112,7 +112,7 @@ static int64_t getId(const ModelInfo &Model, const char *Key) {
   return Config.integer(Key, -1);
 }
 
-/// Of a larger model, the tensors of its model of text under their names there.
+/// The tensors of a larger model's model of text, under their names there.
 static std::vector<TensorSource> takeText(const ModelInfo &Model,
                                           std::vector<TensorSource> Tensors) {
   bool IsLarger =

@@ -103,7 +103,7 @@ void ModelWriter::checkOwnKeys() const {
     for (const char *Key :
          {"attn_logit_softcapping", "final_logit_softcapping"})
       require(Facts.has(Key), Key, "set");
-  // Of other depths, it lets all layers attend to all tokens.
+  // At other depths, it lets all layers attend to all tokens.
   if (is("exaone4"))
     require(Layers == 64 || !findWindow(), "sliding_window",
             "null but for 64 layers");

@@ -108,8 +108,8 @@ struct Options {
 
   /// Whether data or one batch is to be looked at, and nothing trained.
   bool isDump() const {
-    return CheckData || DumpLoss || !DumpGradients.empty() || !DumpLogits.empty() ||
-           !DumpProducts.empty();
+    return CheckData || DumpLoss || !DumpGradients.empty() ||
+           !DumpLogits.empty() || !DumpProducts.empty();
   }
 };
 

@@ -133,9 +133,9 @@ poplar_delta_scratch(const PoplarGatedDelta *desc) {
 // On GPUs
 //===----------------------------------------------------------------------===//
 
-/// Of the delta rule, a block is a sample and a value head; each warp owns some
+/// A block of the delta rule is a sample and a value head; each warp owns some
 /// columns of the state, and a lane its rows lane, lane + 32, ...; in
-/// gated_delta_grad_keys a block is a token. Of convolutions, a block is a
+/// gated_delta_grad_keys a block is a token. A block of convolutions is a
 /// token and POPLAR_GPU_CONV_THREADS channels, or those channels of all tokens
 /// (causal_conv_cached, and causal_conv_grad_weight, of all samples, too).
 #define POPLAR_GPU_DELTA_WARPS 8

@@ -181,9 +181,9 @@ constexpr int32_t kSums = POPLAR_WIRE_SUMS;
 constexpr int32_t kSumWarps = POPLAR_GPU_FLAT_THREADS / kWarp;
 static_assert(kSums == kWarp && kSums % kSumWarps == 0);
 
-/// Of values at `first`, `first + stride`, ...: those from `from` on, each
-/// `step` behind the last, below `to`. Four are under way at a time, and are
-/// added in order.
+/// Adds up some of the values at `first`, `first + stride`, ...: those from
+/// `from` on, each `step` behind the last, below `to`. Four are under way at a
+/// time, and are added in order.
 POPLAR_INLINE float addUp(const void *values, int32_t type, int64_t first,
                           int64_t stride, int64_t from, int64_t to,
                           int64_t step) {
