@@ -96,7 +96,7 @@ LogicalResult poplar::addPlan(ModuleOp module, const ClusterView &cluster,
                               const HybridRequest &request,
                               const GeoResult &result) {
   Plan plan = writePlan(cluster, result.cluster, *result.search.plan);
-  plan.wires = result.wires;
+  plan.setWires(result.wires);
   plan.predicted = result.search.plan->seconds;
   if (!request.allowsLossy)
     plan.lowerBound = result.search.lowerBound;

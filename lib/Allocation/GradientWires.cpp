@@ -14,18 +14,14 @@
 using namespace mlir;
 using namespace poplar;
 
-FailureOr<LossyWires> poplar::chooseWires(ModuleOp module, int64_t bucketBytes,
-                                          std::string &error) {
+FailureOr<LossyWires> poplar::chooseWires(ModuleOp module,
+                                          int64_t bucketBytes) {
   OwningOpRef<ModuleOp> copy = module.clone();
   zero::PlanOp op = *copy->getOps<zero::PlanOp>().begin();
   Plan plan = zero::readPlan(op);
   std::vector<int64_t> pipelines(plan.getPipelinesOf(0).size(), 1);
   op.erase();
   ClusterView cluster = cluster::buildClusterView(*copy);
-  if (std::string reason = explainUnroundable(cluster); !reason.empty()) {
-    error = "the cluster " + reason;
-    return failure();
-  }
   FailureOr<HybridModel> model = getHybridModel(*copy, cluster);
   if (failed(model))
     return failure();

@@ -11,6 +11,7 @@
 #include "Poplar/Dialect/Cluster/Cluster.h"
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Dialect/Zero/PlanFacts.h"
+#include "Poplar/Planner/Cluster/HostRounding.h"
 #include "Poplar/Planner/Zero/PlanRemedies.h"
 #include "Poplar/Planner/Zero/PlanReview.h"
 #include "Poplar/Planner/Zero/PlanShortlist.h"
@@ -290,25 +291,11 @@ static bool usesWires(const ClusterView &cluster,
              getElementBytes(getExactWire(cluster, candidate.ranks));
 }
 
-std::string poplar::explainUnroundable(const ClusterView &cluster) {
-  for (const ClusterRank &rank : cluster.ranks) {
-    const DeviceType &type = cluster.types[rank.type];
-    if (!StringRef(type.target).starts_with("host"))
-      return "has devices of type @" + type.name + " (" + type.target +
-             "), whose hosts round for them in a time that is not estimated: "
-             "leave out --allow-lossy, or write gradient_wire into the plan";
-  }
-  return "";
-}
-
 LogicalResult HeteroAllocatePass::checkLossy() {
-  if (!allowLossy)
-    return success();
-  if (!simulate)
+  if (allowLossy && !simulate)
     return getOperation().emitError("option allow-lossy needs the option "
                                     "simulate, which decides what to round");
-  std::string reason = explainUnroundable(cluster);
-  return reason.empty() ? success() : getOperation().emitError(reason);
+  return success();
 }
 
 /// Takes the best by simulation among the best plans by the closed form.
@@ -318,8 +305,7 @@ LogicalResult HeteroAllocatePass::takeFastest(const PlanSearchResult &result,
       shortlistPlans(cluster, model, algorithm, choices, result);
   for (const LossyWires &wires :
        allowLossy ? listLossyWires(cluster) : std::vector<LossyWires>()) {
-    ClusterView lossy = cluster;
-    lossy.wires = wires;
+    ClusterView lossy = withWires(cluster, wires);
     PlanSearchResult found = searchPlans(lossy, model, algorithm, choices);
     for (PlanCandidate &candidate :
          shortlistPlans(lossy, model, algorithm, choices, found))

@@ -231,7 +231,7 @@ LogicalResult poplar::addPlan(ModuleOp module, const ClusterView &cluster,
                               const HybridResult &result) {
   const HybridResult::Column &column = result.columns.front();
   Plan plan = writePlan(cluster, column.problem, column.plan, column.ranks);
-  plan.wires = result.wires;
+  plan.setWires(result.wires);
   plan.predicted = result.predicted;
   if (!request.allowsLossy)
     plan.lowerBound = std::min(result.lowerBoundOfAll, result.predicted);

@@ -10,6 +10,7 @@
 #define POPLAR_LIB_ALLOCATION_LOSSYPLANS_H
 
 #include "Poplar/Allocation/HeteroAllocate.h"
+#include "Poplar/Planner/Cluster/HostRounding.h"
 #include "Poplar/Planner/Pipeline/HybridResult.h"
 
 namespace poplar {
@@ -33,11 +34,6 @@ findExactOrLossy(const ClusterView &cluster, const HybridModel &model,
                  const HybridRequest &request,
                  const std::vector<LossyWires> &wires, Result &result,
                  std::string &error, Finder find) {
-  if (request.allowsLossy && !request.hypothetical)
-    if (std::string reason = explainUnroundable(cluster); !reason.empty()) {
-      error = "the cluster " + reason;
-      return llvm::failure();
-    }
   result.model = model;
   // What rounds may still take less than the plan that is known.
   if (failed(find(cluster, result)) &&
@@ -45,9 +41,8 @@ findExactOrLossy(const ClusterView &cluster, const HybridModel &model,
     return llvm::failure();
   if (!request.allowsLossy)
     return llvm::success();
-  ClusterView lossy = cluster;
   for (const LossyWires &choice : wires) {
-    lossy.wires = choice;
+    ClusterView lossy = withWires(cluster, choice);
     Result found;
     found.model = model;
     found.wires = choice;

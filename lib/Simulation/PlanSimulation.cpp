@@ -8,6 +8,7 @@
 
 #include "Poplar/Simulation/PlanSimulation.h"
 #include "Poplar/Dialect/Cluster/Cluster.h"
+#include "Poplar/Planner/Cluster/HostRounding.h"
 #include "Poplar/Planner/Model/OptimizerBytes.h"
 #include "Poplar/Planner/Pipeline/UnitTimes.h"
 #include "RankClasses.h"
@@ -499,7 +500,8 @@ FailureOr<PlanSimulation>
 poplar::buildPlanSimulation(const ClusterView &cluster, const Plan &plan,
                             ProgramOfName programOf, PlanLocation where,
                             const HybridModel *model) {
-  return PlanSimulationBuilder(cluster, plan, where, model).build(programOf);
+  ClusterView view = withWires(cluster, plan.wires);
+  return PlanSimulationBuilder(view, plan, where, model).build(programOf);
 }
 
 FailureOr<PlanSimulation>

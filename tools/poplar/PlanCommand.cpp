@@ -117,7 +117,7 @@ static bool planPipeline(Compilation &compilation, PlanArguments &args) {
   zero::PlanOp plan = *module.getOps<zero::PlanOp>().begin();
   if (args.allocation.allowLossy) {
     mlir::FailureOr<LossyWires> wires =
-        chooseWires(module, args.build.bucketBytes, compilation.error);
+        chooseWires(module, args.build.bucketBytes);
     if (mlir::failed(wires))
       return false;
     if (wires->any())

@@ -25,10 +25,6 @@ constexpr double leastLossyGain = 0.01;
 /// What plans of a cluster may have collectives round, the least lossy first.
 std::vector<LossyWires> listLossyWires(const ClusterView &cluster);
 
-/// Why devices of a cluster cannot round what collectives carry; empty if all
-/// of them can.
-std::string explainUnroundable(const ClusterView &cluster);
-
 } // namespace poplar
 
 #endif // POPLAR_ALLOCATION_HETEROALLOCATE_H

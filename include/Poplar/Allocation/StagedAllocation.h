@@ -62,10 +62,9 @@ llvm::LogicalResult addPlan(mlir::ModuleOp module, const ClusterView &cluster,
 
 /// What gradients of the module's plan, which somebody has made, should be
 /// rounded to between nodes: nothing, unless the iteration becomes enough
-/// shorter. Fails with a diagnostic, or with `error` set where devices cannot
-/// round.
-llvm::FailureOr<LossyWires>
-chooseWires(mlir::ModuleOp module, int64_t bucketBytes, std::string &error);
+/// shorter. Fails with a diagnostic.
+llvm::FailureOr<LossyWires> chooseWires(mlir::ModuleOp module,
+                                        int64_t bucketBytes);
 
 } // namespace poplar
 

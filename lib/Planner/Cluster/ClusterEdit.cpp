@@ -77,13 +77,8 @@ void poplar::mergeAlikeTypes(ClusterView &cluster) {
 std::optional<ClusterView> poplar::takeRanks(const ClusterView &cluster,
                                              const std::vector<int64_t> &copies,
                                              std::vector<int> *kept) {
-  ClusterView resized;
-  resized.types = cluster.types;
-  resized.profiles = cluster.profiles;
-  resized.links = cluster.links;
-  resized.defaultInside = cluster.defaultInside;
-  resized.defaultBetween = cluster.defaultBetween;
-  resized.nodes = cluster.nodes;
+  ClusterView resized = cluster;
+  resized.ranks.clear();
   if (kept)
     kept->clear();
   for (ClusterNode &node : resized.nodes) {

@@ -84,7 +84,7 @@ GeoProblemBuilder::makeKind(const HybridProblem::DeviceType &type,
           degree;
   kind.state = StateRates::of(type.state, degree);
   // What rounding left of gradients is kept in f32, at most of all.
-  if (whole.problem.roundedGradientBytes)
+  if (whole.problem.roundedGradientBytes && type.keepsFeedback())
     kind.state.replicated +=
         static_cast<double>(whole.problem.gradientBytes) / degree;
   kind.optimizerSeconds = type.optimizerSeconds / degree;

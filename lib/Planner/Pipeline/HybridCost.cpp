@@ -372,7 +372,7 @@ const StageCost &HybridCosts::getZero(const HybridPlan::Group &group,
   hold(tiedPart, part.tensorDegree, rareZero);
   hold(whole, 1, rareZero);
   // What rounding left of gradients is kept in f32, at most of all.
-  if (problem.roundedGradientBytes && replicas > 1)
+  if (problem.roundedGradientBytes && type.keepsFeedback() && replicas > 1)
     cost.fixedBytes +=
         problem.gradientBytes * (ownPart + tiedPart + whole).trained;
   cost.fixedBytes += getTransientBytes(group, part, divided);

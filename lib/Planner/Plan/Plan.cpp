@@ -34,6 +34,12 @@ int64_t Plan::getStage() const {
   return highest;
 }
 
+void Plan::setWires(const LossyWires &chosen) {
+  wires = chosen;
+  if (getStage() == 0)
+    wires.parameters.reset();
+}
+
 std::vector<std::vector<int64_t>> Plan::getPipelinesOf(size_t group) const {
   std::vector<std::vector<int64_t>> pipelines;
   int64_t missing = 0;
@@ -156,7 +162,6 @@ Plan poplar::writeStages(const ClusterView &cluster, std::string policy,
   Plan plan;
   plan.groups.clear();
   plan.policy = std::move(policy);
-  plan.wires = cluster.wires;
   for (const RankShare &share : shares)
     plan.globalBatch += share.samples();
   if (stages.size() > 1)
@@ -186,6 +191,7 @@ Plan poplar::writeStages(const ClusterView &cluster, std::string policy,
       }
     }
   }
+  plan.setWires(cluster.wires);
   return plan;
 }
 

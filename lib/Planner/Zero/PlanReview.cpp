@@ -8,6 +8,7 @@
 
 #include "Poplar/Planner/Zero/PlanReview.h"
 #include "Poplar/Planner/Cluster/ClusterEdit.h"
+#include "Poplar/Planner/Cluster/HostRounding.h"
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -297,8 +298,7 @@ std::optional<PlanReview> poplar::reviewPlan(const ClusterView &cluster,
   PlanReview review;
   review.candidates = plan.candidates;
   review.simulated = plan.simulated;
-  ClusterView view = cluster;
-  view.wires = plan.wires;
+  ClusterView view = withWires(cluster, plan.wires);
   if (!Reviewer(view, model, plan).run(review, error))
     return std::nullopt;
   return review;

@@ -9,6 +9,7 @@
 #include "Poplar/Planner/Zero/ZeroProblem.h"
 #include "Division.h"
 #include "Poplar/Planner/Cluster/CollectiveCost.h"
+#include "Poplar/Planner/Cluster/HostRounding.h"
 #include "Poplar/Planner/Cluster/ReplicaCost.h"
 #include "Poplar/Planner/Model/OptimizerBytes.h"
 #include "Poplar/Planner/Model/WireFormat.h"
@@ -239,8 +240,9 @@ static int64_t getLossyBytes(const LossyWires &wires, const DeviceType &type,
   bool hasMasters = wires.parameters && (stage == 1 || stage == 2) &&
                     type.getWorkingFormat() == NumberFormat::F32;
   // No rank sends more to other nodes than all there is.
+  bool keepsFeedback = wires.gradients && !roundsOnHost(type);
   double elements =
-      (wires.gradients ? trained : 0) + (hasMasters ? trained * share : 0);
+      (keepsFeedback ? trained : 0) + (hasMasters ? trained * share : 0);
   return std::llround(elements * sizeof(float));
 }
 

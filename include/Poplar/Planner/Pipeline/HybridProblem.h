@@ -124,6 +124,9 @@ struct HybridProblem : UnitParameters {
     /// Between devices of a node. Of no use where `perNode` is 1.
     LinkSpeed inside = {0, 0};
     CollectiveLibrary library = CollectiveLibrary::None;
+    /// What is left of rounded gradients lies in its memory. Hosts of GPUs keep
+    /// it for them.
+    bool keepsFeedback() const { return library == CollectiveLibrary::None; }
     /// What it keeps activations in.
     NumberFormat format = NumberFormat::F32;
     StateFormat state = StateFormat::halfPrecision();

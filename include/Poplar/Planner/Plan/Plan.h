@@ -114,6 +114,9 @@ struct Plan {
   }
   /// The stage of ZeRO: the highest of the groups'.
   int64_t getStage() const;
+  /// Sets what is rounded between nodes, as far as it is sent: in stage 0,
+  /// parameters are not.
+  void setWires(const LossyWires &chosen);
   /// Ranges of units of every group.
   int64_t getNumChunks() const { return groups.front().getNumChunks(); }
   /// The ranks of a group, by pipeline; those of a pipeline share its units.
