@@ -52,11 +52,9 @@ static LogicalResult findPlanOfModel(ModuleOp module,
                                 request.recordsTimeline));
     return success();
   }
-  double fastest = std::numeric_limits<double>::infinity();
+  PlayedPlans plans(request);
   for (GeoChoice::Finalist &finalist : choice.finalists) {
-    bool isFirst = fastest == std::numeric_limits<double>::infinity();
-    if (!isFirst &&
-        (request.isFar(finalist.seconds, fastest) || request.deadline.isOver()))
+    if (!plans.mayBeFastest(finalist.seconds))
       break;
     Plan plan = writePlan(cluster, problems[finalist.problem], finalist.plan);
     if (std::string reason = explainUnbuildable(cluster, plan);
@@ -70,12 +68,10 @@ static LogicalResult findPlanOfModel(ModuleOp module,
                    request.bucketBytes, request.recordsTimeline);
     if (failed(played))
       return failure();
-    if (played->seconds >= fastest)
-      continue;
-    fastest = played->seconds;
-    take(finalist, std::move(*played));
+    if (plans.add(finalist.seconds, played->seconds))
+      take(finalist, std::move(*played));
   }
-  if (fastest == std::numeric_limits<double>::infinity())
+  if (plans.isFirst())
     return failure();
   error.clear();
   return success();

@@ -77,9 +77,9 @@ poplar::takeFastest(ModuleOp module, const ClusterView &cluster,
                     HybridSelection &selection,
                     std::vector<PlayedFinalist> *report) {
   std::optional<PipelineSimulation> fastest;
+  PlayedPlans plans(request);
   for (const HybridFinalist &finalist : selection.finalists) {
-    if (fastest && (request.isFar(finalist.seconds, fastest->seconds) ||
-                    request.deadline.isOver()))
+    if (!plans.mayBeFastest(finalist.seconds))
       break;
     FailureOr<PipelineSimulation> played =
         play(module, cluster, request, model, finalist);
@@ -89,7 +89,7 @@ poplar::takeFastest(ModuleOp module, const ClusterView &cluster,
     if (report)
       report->push_back({plan.schedule, plan.chunks, plan.groups.size(),
                          finalist.seconds, played->seconds});
-    if (fastest && played->seconds >= fastest->seconds)
+    if (!plans.add(finalist.seconds, played->seconds))
       continue;
     fastest = std::move(*played);
     selection.cluster = finalist.cluster;

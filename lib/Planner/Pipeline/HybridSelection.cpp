@@ -20,8 +20,10 @@ using namespace poplar;
 
 /// Groups are left out of and added to so many of the best starts.
 static constexpr size_t mostStarts = 4;
-/// The effort of all searches but the first, in multiples of the effort of one.
-static constexpr int64_t effortOfOthers = 1;
+/// The most choices that are all tried; of more, those without a group first.
+static constexpr int64_t mostExhaustive = 64;
+/// All searches but the first have the effort of one divided by this.
+static constexpr int64_t partsOfOthers = 2;
 /// The search of a part of the plans has the effort of one divided by this, and
 /// looks for plans that cost at most so many times what the best costs.
 static constexpr int64_t partsOfEffort = 8;
@@ -210,7 +212,7 @@ ClusterView Selector::take(const Choice &choice, std::vector<int> &kept) const {
 
 bool Selector::isLeft() const {
   return static_cast<int64_t>(tried.size()) < mostChoices &&
-         used < effortOfOthers * effort && !deadline.isOver();
+         used < effort / partsOfOthers && !deadline.isOver();
 }
 
 /// Seconds of the best plan of a choice; infinite if there is none, or none
@@ -424,7 +426,7 @@ void Selector::searchParts() {
 /// Larger numbers of each slot first.
 void Selector::tryAll() {
   Choice all = space->all(), choice = all;
-  while (used < effortOfOthers * effort && !isOver()) {
+  while (used < effort / partsOfOthers && !isOver()) {
     consider(choice);
     size_t slot = choice.size();
     while (slot > 0 && choice[slot - 1] == 0) {
@@ -508,7 +510,8 @@ double Selector::findLowerBound() const {
 }
 
 HybridSelection Selector::run() {
-  best.isExhaustive = space->countChoices(mostChoices + 1) <= mostChoices;
+  int64_t most = std::min(mostChoices, mostExhaustive);
+  best.isExhaustive = space->countChoices(most + 1) <= most;
   if (best.isExhaustive)
     tryAll();
   else

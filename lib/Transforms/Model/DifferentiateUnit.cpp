@@ -34,6 +34,16 @@ void poplar::eraseDeadOps(Block &block) {
       op.erase();
 }
 
+void poplar::eraseUnusedUnits(ModuleOp module) {
+  SymbolTableCollection symbols;
+  SymbolUserMap users(symbols, module);
+  for (auto function :
+       llvm::make_early_inc_range(module.getOps<func::FuncOp>()))
+    if (function.isPrivate() && function->hasAttr(nn::kUnitAttr) &&
+        users.useEmpty(function))
+      function.erase();
+}
+
 static bool isDifferentiable(Type type) {
   auto tensor = dyn_cast<RankedTensorType>(type);
   return tensor && isa<FloatType>(tensor.getElementType());

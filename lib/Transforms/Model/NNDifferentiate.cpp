@@ -161,11 +161,7 @@ private:
     if (trained != model)
       symbols.erase(trained);
     symbols.erase(model);
-    for (auto function :
-         llvm::make_early_inc_range(module.getOps<func::FuncOp>()))
-      if (function.isPrivate() && function->hasAttr(nn::kUnitAttr) &&
-          SymbolTable::symbolKnownUseEmpty(function, module))
-        symbols.erase(function);
+    eraseUnusedUnits(module);
     return success();
   }
 };

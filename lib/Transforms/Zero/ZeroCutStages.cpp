@@ -211,10 +211,6 @@ LogicalResult ZeroCutStagesPass::cut(ModuleOp module) {
       op.erase();
   }
   eraseDeadOps(model.front());
-  for (auto function :
-       llvm::make_early_inc_range(module.getOps<func::FuncOp>()))
-    if (function.isPrivate() && function->hasAttr(nn::kUnitAttr) &&
-        SymbolTable::symbolKnownUseEmpty(function, module))
-      function.erase();
+  eraseUnusedUnits(module);
   return success();
 }

@@ -75,7 +75,7 @@ using HybridFilter = std::function<void(HybridProblem &)>;
 /// of a DeviceSpace alone, and everything but a group; then groups and single
 /// devices are left out of the best of these, or added, as long as that helps,
 /// at most `mostChoices` in all (0: 24 to 2048, fewer for more devices), and
-/// with at most as much effort as all devices together have. A choice that
+/// with at most half as much effort as all devices together have. A choice that
 /// computes too slowly to be better is not searched, nor are plans that take
 /// `limit` or more by the cost. Deterministic, unless `deadline` ends it. Where
 /// that is over and a plan of `limit` known, nothing is searched. Without a

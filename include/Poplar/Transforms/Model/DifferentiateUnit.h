@@ -66,6 +66,8 @@ findRunningGradients(mlir::func::FuncOp function,
 
 /// Erases the ops of `block` that nothing uses, in one backward sweep.
 void eraseDeadOps(mlir::Block &block);
+/// Erases private units that nothing refers to.
+void eraseUnusedUnits(mlir::ModuleOp module);
 
 } // namespace poplar
 
