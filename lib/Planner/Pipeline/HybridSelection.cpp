@@ -21,7 +21,7 @@ using namespace poplar;
 /// Groups are left out of and added to so many of the best starts.
 static constexpr size_t mostStarts = 4;
 /// The most choices that are all tried; of more, those without a group first.
-static constexpr int64_t mostExhaustive = 64;
+static constexpr int64_t mostExhaustive = 128;
 /// All searches but the first have the effort of one divided by this.
 static constexpr int64_t partsOfOthers = 2;
 /// The search of a part of the plans has the effort of one divided by this, and
