@@ -119,9 +119,10 @@ def NNDifferentiate : Pass<"nn-differentiate", "::mlir::ModuleOp"> {
     The attribute on the unit of the loss takes the place of the option.
   }];
   let options = [
-    Option<"recompute", "recompute", "::poplar::RecomputePolicy",
-           "::poplar::RecomputePolicy::Keep",
-           "keep, recompute-attention or recompute-unit">,
+    Option<"recompute", "recompute", "::poplar::Recomputation",
+           "::poplar::Recomputation()",
+           "keep, recompute-attention or recompute-unit; the latter two with :N "
+           "for the first N layers alone">,
     Option<"chunkBytes", "chunk-bytes", "int64_t", "int64_t(2) << 30",
            "Bytes of the logits of a sample that may be whole in memory">
   ];
