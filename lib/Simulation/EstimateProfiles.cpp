@@ -12,7 +12,7 @@
 #include "Poplar/Simulation/DerivedProfiles.h"
 #include "Poplar/Simulation/ModelUnits.h"
 #include "Poplar/Simulation/Passes.h"
-#include "Poplar/Transforms/Model/Layers.h"
+#include "Poplar/Transforms/Plan/ModelStages.h"
 #include "ProgramCosts.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"

@@ -175,14 +175,19 @@ static UnitExchanges countExchanges(func::FuncOp function) {
   return all;
 }
 
-/// Reads the units of a program that has some of the `layers` of each kind.
-static HybridModel::Variant readProgram(const ShortProgram &made,
+/// Reads the units of a program that has some of the `layers` of each kind: on
+/// tensors and, unless it is null, with its buffers placed. Else nothing is
+/// said of bytes at work.
+static HybridModel::Variant readProgram(ModuleOp program, ModuleOp buffers,
                                         ArrayRef<func::CallOp> layers) {
-  ModuleOp program = *made.tensors;
-  SymbolTable symbols(program), planned(*made.buffers);
+  SymbolTable symbols(program);
+  std::optional<SymbolTable> planned;
   HybridModel::Variant variant;
   variant.units.resize(layers.size() + 2);
-  variant.scratchBytes = getArena(*made.buffers).getScratchBytes();
+  if (buffers) {
+    planned.emplace(buffers);
+    variant.scratchBytes = getArena(buffers).getScratchBytes();
+  }
   // All layers of a kind are alike: the first call stands for them.
   llvm::StringMap<UnitWork> kinds;
   for (func::CallOp layer : layers)
@@ -212,9 +217,10 @@ static HybridModel::Variant readProgram(const ShortProgram &made,
                                          : unit.backwardExchanges;
     exchanges.count += own.count;
     exchanges.bytes += own.bytes;
-    int64_t results = getBatchedBytes(call.getResultTypes()),
-            work = *planned.lookup<exec::FunctionOp>(call.getCallee())
-                        .getScratchBytes();
+    int64_t results = getBatchedBytes(call.getResultTypes()), work = 0;
+    if (planned)
+      work = *planned->lookup<exec::FunctionOp>(call.getCallee())
+                  .getScratchBytes();
     if (isForward)
       unit.savedBytes += results;
     else // The gradient that comes in, and what goes out.
@@ -300,11 +306,10 @@ LayerReader::getVariant(DeviceType type, RecomputePolicy policy) {
   auto entry = known.find(key);
   if (entry == known.end()) {
     // One layer of a kind stands for all.
-    FailureOr<ShortProgram> program =
-        makeShortProgram(module, countLayers(model, 1), choice);
+    auto program = makeShortTensors(module, countLayers(model, 1), choice);
     if (failed(program))
       return failure();
-    entry = known.emplace(key, readProgram(*program, layers)).first;
+    entry = known.emplace(key, readProgram(**program, nullptr, layers)).first;
   }
   return &entry->second;
 }
@@ -353,15 +358,15 @@ poplar::getRecomputedLayers(ModuleOp module, const ClusterView &cluster) {
         return cluster.findProfile(type, stage, fingerprint, policy);
       });
     };
-    for (RecomputePolicy policy : listWords<RecomputePolicy>()) {
-      if (policy == RecomputePolicy::Keep || !hasProfile(policy) ||
-          !hasProfile(RecomputePolicy::Keep))
-        continue;
-      FailureOr<RecomputedLayers> layers = reader.read(type, policy);
-      if (failed(layers))
-        return failure();
-      all[type].push_back(std::move(*layers));
-    }
+    // To recompute attention saves little memory for its time in all layers,
+    // and less in some.
+    constexpr RecomputePolicy policy = RecomputePolicy::Unit;
+    if (!hasProfile(policy) || !hasProfile(RecomputePolicy::Keep))
+      continue;
+    FailureOr<RecomputedLayers> layers = reader.read(type, policy);
+    if (failed(layers))
+      return failure();
+    all[type].push_back(std::move(*layers));
   }
   return all;
 }
@@ -411,8 +416,9 @@ FailureOr<HybridModel> poplar::getHybridModel(ModuleOp module,
       if (failed(program))
         return failure();
       entry = known
-                  .try_emplace({choice.getKey(), degree},
-                               readProgram(*program, layers))
+                  .try_emplace(
+                      {choice.getKey(), degree},
+                      readProgram(*program->tensors, *program->buffers, layers))
                   .first;
       entry->second.recompute = type.recompute.policy;
       entry->second.tensorDegree = degree;

@@ -27,11 +27,12 @@ namespace poplar {
 llvm::FailureOr<HybridModel> getHybridModel(mlir::ModuleOp module,
                                             const ClusterView &cluster);
 
-/// By device type of `cluster` and policy: what the layers of @model of `module`
-/// add and save where they recompute. Empty for types without ranks, for those
-/// that are set to recompute in the whole model or nowhere, for those that have
-/// no profile of another policy than one, and for models without layers. Fails
-/// with a diagnostic where a program cannot be made.
+/// By device type of `cluster`: what the layers of @model of `module` add and
+/// save with recompute-unit, from which planners choose. Empty for types
+/// without ranks, for those that are set to recompute in the whole model or
+/// nowhere, for those that have no profile of another policy than one, and for
+/// models without layers. Fails with a diagnostic where a program cannot be
+/// made.
 llvm::FailureOr<std::vector<std::vector<RecomputedLayers>>>
 getRecomputedLayers(mlir::ModuleOp module, const ClusterView &cluster);
 

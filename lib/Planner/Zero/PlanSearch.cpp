@@ -21,10 +21,10 @@ using namespace poplar;
 static constexpr size_t fewCombinations = 27;
 
 /// Numbers of layers that may recompute, for a type, which are tried one by
-/// one; and of plans that take more than so many times the best plan's time,
-/// none are.
+/// one; none are for plans that take more than so many times the best plan's
+/// time, as what is computed again is a third of a step.
 static constexpr size_t mostLayerCounts = 8;
-static constexpr double farFromBest = 1.5;
+static constexpr double farFromBest = 4.0 / 3;
 
 /// How much work a search may be, in units of about a microsecond, and what it
 /// takes to pose and solve one problem of a cluster. By size and not by the
@@ -560,6 +560,9 @@ static int64_t getLargestStep(const Allocation::TypeShares &shares) {
 /// Of what types recompute, the least that their micro-batches need.
 void ShardingSearch::takeFewestLayers(DeviceSelection &selection) {
   std::vector<Recomputation> choice = getRecompute();
+  if (best &&
+      selection.allocation.seconds > farFromBest * best->allocation.seconds)
+    return;
   for (size_t i = 0; i < choice.size(); ++i) {
     auto type = static_cast<int>(i);
     RecomputePolicy policy = choice[i].policy;
@@ -567,13 +570,18 @@ void ShardingSearch::takeFewestLayers(DeviceSelection &selection) {
     const RecomputedLayers *own = findLayers(type, policy);
     if (microBatch == 0 || !own)
       continue;
-    triesLayers = true;
-    for (int64_t layers = 1, most = own->countLayers(); layers <= most;
-         ++layers)
-      if (getLargestBatch(selection, type, {policy, layers}) >= microBatch) {
-        choice[i].layers = layers;
-        break;
-      }
+    // More fits with more layers.
+    int64_t least = 1, most = own->countLayers();
+    if (getLargestBatch(selection, type, {policy, most}) < microBatch)
+      continue;
+    while (least < most) {
+      int64_t middle = (least + most) / 2;
+      if (getLargestBatch(selection, type, {policy, middle}) >= microBatch)
+        most = middle;
+      else
+        least = middle + 1;
+    }
+    choice[i].layers = most;
   }
   if (choice != getRecompute())
     tryRecompute(choice, selection);
@@ -587,9 +595,8 @@ bool ShardingSearch::improveLayers(int type) {
   for (RecomputePolicy policy : listWords<RecomputePolicy>()) {
     apply(bestRecompute);
     const RecomputedLayers *own = findLayers(type, policy);
-    if (!own)
+    if (!own || recompute[index].size() < 2)
       continue;
-    triesLayers = true;
     std::vector<int64_t> useful;
     std::optional<int64_t> fits;
     for (int64_t layers = 1; layers <= own->countLayers(); ++layers) {
@@ -635,12 +642,12 @@ bool ShardingSearch::applyLeast() {
     if (recompute[i].empty())
       continue;
     const RecomputedLayers *own = findLayers(type, RecomputePolicy::Unit);
-    if (!own) {
-      if (recompute[i].size() > 1)
-        return false;
+    if (recompute[i].size() == 1) {
       choice[i] = recompute[i].front();
       continue;
     }
+    if (!own)
+      return false;
     const DeviceProfile *all = cluster.findProfile(
         type, stage, model.fingerprint, RecomputePolicy::Unit);
     auto profile =
@@ -867,6 +874,11 @@ void ShardingSearch::run() {
       return;
     }
   }
+  // Where one policy is enough, so it is for some layers.
+  for (size_t i = 0; i < counts.size(); ++i)
+    for (RecomputePolicy policy : listWords<RecomputePolicy>())
+      triesLayers |=
+          recompute[i].size() > 1 && findLayers(static_cast<int>(i), policy);
   if (countCombinations() > fewCombinations)
     tieTypes();
   auto combinations = static_cast<int64_t>(countCombinations());
@@ -900,7 +912,7 @@ PlanOutcome ShardingSearch::finish(Untried &ofAll) {
     outcome.error = firstError;
   }
   ofAll.devices |= untried.devices;
-  ofAll.recompute |= untried.recompute || (triesLayers && !layersBound);
+  ofAll.recompute |= untried.recompute || (triesLayers && best && !layersBound);
   ofAll.shares |= untried.shares;
   return outcome;
 }
