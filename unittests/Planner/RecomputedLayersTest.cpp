@@ -153,4 +153,28 @@ TEST(RecomputedLayersTest, ChoosesTheFastest) {
   EXPECT_GT(better, 10);
 }
 
+/// No sample fits beside what a device that keeps everything keeps: it has no
+/// times, between which others could be.
+TEST(RecomputedLayersTest, NeedsTimes) {
+  ClusterView cluster;
+  cluster.types = {makeDeviceType("a", 20000)};
+  cluster.nodes = {{"n", 0, 1}};
+  cluster.ranks = {{0, 0}};
+  cluster.profiles = {makeDeviceProfile(0, 0, RecomputePolicy::Keep),
+                      makeDeviceProfile(0, 0, RecomputePolicy::Unit)};
+  cluster.profiles[0].microBatches.clear();
+  cluster.profiles[0].seconds.clear();
+  ModelFacts model;
+  model.parameters.trained = 1000;
+  PlanChoices choices;
+  choices.stages = {0};
+  choices.globalBatch = 4;
+  choices.layers = {{{RecomputePolicy::Unit, {{0.5, 100}, {0.5, 100}}}}};
+  std::string error;
+  PlanSearchResult result =
+      searchPlans(cluster, model, *makePolicy("exact", error), choices);
+  ASSERT_TRUE(result.best());
+  EXPECT_EQ(result.best()->recompute[0], RecomputePolicy::Unit);
+}
+
 } // namespace

@@ -464,7 +464,8 @@ void ShardingSearch::apply(const std::vector<Recomputation> &choice) {
     cluster.types[i].recompute = choice[i];
     if (choice[i].isPartial() &&
         !cluster.findProfile(type, stage, model.fingerprint))
-      cluster.profiles.push_back(*deriveProfile(type, choice[i]));
+      if (std::optional<DeviceProfile> profile = deriveProfile(type, choice[i]))
+        cluster.profiles.push_back(std::move(*profile));
   }
 }
 
@@ -475,11 +476,15 @@ ShardingSearch::findLayers(int type, RecomputePolicy policy) const {
   if (!choices.chooseRecompute || index >= choices.layers.size() ||
       cluster.types[index].isRecomputeFixed)
     return nullptr;
+  // A profile of a device on which no sample fits has no times.
+  auto isUsable = [&](RecomputePolicy known) {
+    const DeviceProfile *profile =
+        cluster.findProfile(type, stage, model.fingerprint, known);
+    return profile && profile->memory && !profile->microBatches.empty();
+  };
   for (const RecomputedLayers &own : choices.layers[index])
-    if (own.policy == policy && !own.layers.empty() &&
-        cluster.findProfile(type, stage, model.fingerprint, policy) &&
-        cluster.findProfile(type, stage, model.fingerprint,
-                            RecomputePolicy::Keep))
+    if (own.policy == policy && !own.layers.empty() && isUsable(policy) &&
+        isUsable(RecomputePolicy::Keep))
       return &own;
   return nullptr;
 }

@@ -111,7 +111,9 @@ def NNDifferentiate : Pass<"nn-differentiate", "::mlir::ModuleOp"> {
   let description = [{
     For every unit @f makes @f.forward, which also returns the residuals, and
     @f.backward, which takes them; from @model makes @train, @evaluate and
-    @infer. `recompute` chooses the residuals.
+    @infer. `recompute` chooses the residuals. With `recompute-unit:8`, the first
+    8 layers (Layers.h) have that policy, and the parts of their unit are called
+    @f.recompute.forward and @f.recompute.backward; all else keeps everything.
 
     Logits of more than `chunk-bytes` a sample are kept under no policy. They
     and the loss are computed in one unit, which has the attribute
