@@ -79,7 +79,14 @@ LAYERS = {
         ),
         (
             "Transforms/Plan",
-            ["Support", "Planner", "Dialect/NN", "Dialect/Cluster", "Dialect/Zero"],
+            [
+                "Support",
+                "Planner",
+                "Dialect/NN",
+                "Dialect/Cluster",
+                "Dialect/Zero",
+                "Transforms/Model",
+            ],
         ),
         (
             "Transforms/Zero",

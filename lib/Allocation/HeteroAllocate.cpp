@@ -16,6 +16,8 @@
 #include "Poplar/Planner/Zero/PlanReview.h"
 #include "Poplar/Planner/Zero/PlanShortlist.h"
 #include "Poplar/Simulation/CandidateSimulator.h"
+#include "Poplar/Simulation/DerivedProfiles.h"
+#include "Poplar/Simulation/ModelUnits.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -53,7 +55,10 @@ private:
                            bool &isOn);
   std::optional<std::pair<int, std::string>> findClosestStage() const;
   void refuse(const PlanSearchResult &result, const BatchPolicy &algorithm);
+  LogicalResult readLayers();
   void setRecompute(const PlanCandidate &plan);
+  /// The cluster with the profiles that a plan rests on.
+  ClusterView getView(const PlanCandidate &plan) const;
   /// The largest relative uncertainty of the estimates among the profiles that
   /// a plan rests on; nothing if all are measured.
   std::optional<double> getUncertainty(const PlanCandidate &plan) const;
@@ -159,7 +164,7 @@ HeteroAllocatePass::findClosestStage() const {
     return closest;
   int64_t least = std::numeric_limits<int64_t>::max();
   for (int stage : choices.stages)
-    for (RecomputePolicy recompute : listWords<RecomputePolicy>()) {
+    for (Recomputation recompute : listWords<RecomputePolicy>()) {
       ClusterView view = cluster;
       for (auto [index, type] : llvm::enumerate(view.types))
         if (choices.chooseRecompute &&
@@ -224,7 +229,7 @@ void HeteroAllocatePass::refuse(const PlanSearchResult &result,
 void HeteroAllocatePass::setRecompute(const PlanCandidate &plan) {
   for (auto [index, type] :
        llvm::enumerate(getOperation().getOps<cluster::DeviceTypeOp>())) {
-    RecomputePolicy policy = plan.recompute[index];
+    Recomputation policy = plan.recompute[index];
     if (type.getRecompute() == policy)
       continue;
     for (auto profile : getOperation().getOps<cluster::ProfileOp>())
@@ -233,13 +238,40 @@ void HeteroAllocatePass::setRecompute(const PlanCandidate &plan) {
         profile.setRecompute(type.getRecompute());
     type.setRecompute(policy);
   }
+  Operation *last = nullptr;
+  for (Operation &op : *getOperation().getBody())
+    if (isa<cluster::ProfileOp>(op))
+      last = &op;
+  for (const DeviceProfile &profile : plan.derived)
+    last =
+        addProfile(last, profile, cluster, describeSource(profile.recompute));
+}
+
+/// What types may recompute in some of the layers. Programs of the model say
+/// it: none are made where nothing is to be chosen.
+LogicalResult HeteroAllocatePass::readLayers() {
+  auto entry = nn::findEntry<func::FuncOp>(getOperation(), nn::Entry::Model);
+  if (!choices.chooseRecompute || !entry || entry.isExternal() ||
+      getOperation().getOps<zero::BucketOp>().empty())
+    return success();
+  auto layers = getRecomputedLayers(getOperation(), cluster);
+  if (failed(layers))
+    return failure();
+  choices.layers = std::move(*layers);
+  return success();
+}
+
+ClusterView HeteroAllocatePass::getView(const PlanCandidate &plan) const {
+  ClusterView view = cluster;
+  for (auto [type, recompute] : llvm::zip_equal(view.types, plan.recompute))
+    type.recompute = recompute;
+  llvm::append_range(view.profiles, plan.derived);
+  return view;
 }
 
 std::optional<double>
 HeteroAllocatePass::getUncertainty(const PlanCandidate &plan) const {
-  ClusterView chosen = cluster;
-  for (auto [type, recompute] : llvm::zip_equal(chosen.types, plan.recompute))
-    type.recompute = recompute;
+  ClusterView chosen = getView(plan);
   std::optional<double> uncertainty;
   for (int rank : plan.ranks) {
     const DeviceProfile *profile = chosen.findProfile(
@@ -316,7 +348,8 @@ LogicalResult HeteroAllocatePass::takeFastest(const PlanSearchResult &result,
   std::vector<Plan::Candidate> simulated;
   size_t best = 0;
   for (auto [index, candidate] : llvm::enumerate(candidates)) {
-    FailureOr<double> seconds = simulator.getSeconds(cluster, candidate);
+    FailureOr<double> seconds =
+        simulator.getSeconds(getView(candidate), candidate);
     if (failed(seconds))
       return failure();
     simulated.push_back({describePlan(cluster, candidate, policy),
@@ -366,6 +399,8 @@ void HeteroAllocatePass::runOnOperation() {
   if (model.countElements() == 0)
     return fail("holds no model: there is no nn.parameter");
 
+  if (failed(readLayers()))
+    return signalPassFailure();
   PlanSearchResult result = searchPlans(cluster, model, *algorithm, choices);
   const PlanCandidate *best = result.best();
   if (!best) {

@@ -83,7 +83,7 @@ static mlir::DictionaryAttr getShared(zero::RankOp rank) {
 }
 
 /// What a rank recomputes, or what its device type does.
-static RecomputePolicy getRecompute(zero::PlanOp plan, zero::RankOp rank) {
+static Recomputation getRecompute(zero::PlanOp plan, zero::RankOp rank) {
   auto type = mlir::SymbolTable(plan->getParentOp())
                   .lookup<cluster::DeviceTypeOp>(rank.getDeviceType());
   return rank.getRecompute().value_or(type ? type.getRecompute()
@@ -108,7 +108,7 @@ std::string poplar::formatPlan(zero::PlanOp plan) {
                     formatSteps(rank.getSteps(), rank.getLast()));
     if (plan.getSchedule())
       text += ", group " + std::to_string(rank.getGroup());
-    if (RecomputePolicy recompute = getRecompute(plan, rank);
+    if (Recomputation recompute = getRecompute(plan, rank);
         recompute != RecomputePolicy::Keep)
       text += std::string(", ") + toString(recompute);
     text += "\n";

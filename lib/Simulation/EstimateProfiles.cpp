@@ -9,7 +9,10 @@
 #include "Poplar/Dialect/Cluster/Cluster.h"
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Planner/Pipeline/UnitTimes.h"
+#include "Poplar/Simulation/DerivedProfiles.h"
+#include "Poplar/Simulation/ModelUnits.h"
 #include "Poplar/Simulation/Passes.h"
+#include "Poplar/Transforms/Plan/ModelStages.h"
 #include "ProgramCosts.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -32,9 +35,14 @@ static constexpr int64_t largestMicroBatch = 1024;
 
 namespace {
 
+struct NamedProfile {
+  DeviceProfile profile;
+  std::string source;
+};
+
 /// What the ranks of a plan take of a type.
 struct PlannedType {
-  std::set<RecomputePolicy> recompute;
+  std::set<Recomputation> recompute;
   int64_t microBatch = 0;
 };
 
@@ -47,9 +55,14 @@ public:
 private:
   void readPlan();
   const DeviceProfile *findMeasured(int type, int stage) const;
-  std::vector<RecomputePolicy> listPolicies(int type);
+  std::vector<Recomputation> listPolicies(int type);
   LogicalResult estimate(int type);
-  LogicalResult estimate(int type, int stage, RecomputePolicy recompute);
+  LogicalResult estimate(int type, int stage, Recomputation recompute);
+  FailureOr<std::optional<NamedProfile>>
+  estimateWhole(int type, int stage, RecomputePolicy recompute);
+  FailureOr<std::optional<NamedProfile>> estimatePart(int type, int stage,
+                                                      Recomputation recompute);
+  LogicalResult checkLayers(func::FuncOp model);
   FailureOr<const ProgramCosts *> getCosts(DeviceType type,
                                            RecomputePolicy recompute);
 
@@ -86,7 +99,8 @@ void EstimateProfilesPass::readPlan() {
 /// nothing was.
 const DeviceProfile *EstimateProfilesPass::findMeasured(int type,
                                                         int stage) const {
-  std::vector<RecomputePolicy> policies = {cluster.types[type].recompute};
+  std::vector<RecomputePolicy> policies = {
+      cluster.types[type].recompute.policy};
   for (RecomputePolicy policy : listWords<RecomputePolicy>())
     policies.push_back(policy);
   for (int other : {stage, 0, 1, 2, 3})
@@ -101,10 +115,10 @@ const DeviceProfile *EstimateProfilesPass::findMeasured(int type,
 
 /// What a type recomputes in the plan; before there is one, what planners may
 /// choose. Beside what was measured, an estimate is no choice.
-std::vector<RecomputePolicy> EstimateProfilesPass::listPolicies(int index) {
+std::vector<Recomputation> EstimateProfilesPass::listPolicies(int index) {
   const DeviceType &type = cluster.types[index];
   if (planned) {
-    const std::set<RecomputePolicy> &own = (*planned)[type.name].recompute;
+    const std::set<Recomputation> &own = (*planned)[type.name].recompute;
     return {own.begin(), own.end()};
   }
   if (type.isRecomputeFixed || findMeasured(index, 0))
@@ -141,8 +155,10 @@ static std::vector<int64_t> listBatches(int64_t largest,
   return batches;
 }
 
-LogicalResult EstimateProfilesPass::estimate(int index, int stage,
-                                             RecomputePolicy recompute) {
+/// None where nothing is known of the type.
+FailureOr<std::optional<NamedProfile>>
+EstimateProfilesPass::estimateWhole(int index, int stage,
+                                    RecomputePolicy recompute) {
   const DeviceType &type = cluster.types[index];
   const DeviceProfile *measured = findMeasured(index, stage);
   std::optional<Roofline> roofline = Roofline::get(type);
@@ -150,14 +166,15 @@ LogicalResult EstimateProfilesPass::estimate(int index, int stage,
   if (!roofline && measured && (planned || type.isRecomputeFixed))
     roofline = getProportions(type);
   if (!roofline)
-    return success();
+    return std::optional<NamedProfile>();
   FailureOr<const ProgramCosts *> found = getCosts(type, recompute);
   if (failed(found))
     return failure();
   const ProgramCosts &costs = **found;
   std::map<int64_t, double> scale;
   if (measured) {
-    FailureOr<const ProgramCosts *> base = getCosts(type, measured->recompute);
+    FailureOr<const ProgramCosts *> base =
+        getCosts(type, measured->recompute.policy);
     if (failed(base))
       return failure();
     for (auto [batch, seconds] :
@@ -169,53 +186,95 @@ LogicalResult EstimateProfilesPass::estimate(int index, int stage,
   // A plan is simulated as it is, whether it fits or not.
   if (planned)
     fitting = std::max(fitting, (*planned)[type.name].microBatch);
-  std::vector<int64_t> batches =
+  DeviceProfile profile{index, stage};
+  profile.microBatches =
       listBatches(std::min(fitting, largestMicroBatch), measured);
   if (measured)
-    fitting = batches.back();
-  SmallVector<double> seconds;
-  for (int64_t batch : batches)
-    seconds.push_back((measured ? scale[batch] : 1) *
-                      roofline->getSeconds(costs.ops, batch));
+    fitting = profile.microBatches.back();
+  for (int64_t batch : profile.microBatches)
+    profile.seconds.push_back((measured ? scale[batch] : 1) *
+                              roofline->getSeconds(costs.ops, batch));
+  profile.spread.assign(profile.microBatches.size(),
+                        roofline->getConstants().uncertainty);
+  // The end of the curve, where it has a single point.
+  if (profile.microBatches.size() < 2)
+    profile.maxMicroBatch = fitting;
+  profile.memory = {costs.fixedBytes, costs.bytesPerSample};
+  profile.optimizerSeconds = measured && measured->optimizerSeconds
+                                 ? *measured->optimizerSeconds
+                                 : roofline->getOptimizerSeconds(costs.trained);
+  profile.precision = type.precision;
+  profile.recompute = recompute;
+  profile.isEstimate = true;
+  profile.model = fingerprint;
   std::string source =
       measured
-          ? std::string("estimate: measured times of ") +
-                toString(measured->recompute) +
+          ? "estimate: measured times of " + toString(measured->recompute) +
                 " and what a roofline adds for " + toString(recompute)
           : llvm::formatv("estimate: roofline of {0:e3} FLOP/s of {1} and "
                           "{2:e3} B/s",
                           type.flops.at(type.getWorkingFormat()),
                           toString(type.getWorkingFormat()), *type.bandwidth)
                 .str();
-  auto op =
-      SymbolTable(getOperation()).lookup<cluster::DeviceTypeOp>(type.name);
-  OpBuilder builder(&getContext());
-  builder.setInsertionPointAfter(last);
-  SmallVector<double> spread(batches.size(),
-                             roofline->getConstants().uncertainty);
-  last = cluster::ProfileOp::create(
-      builder, op.getLoc(), FlatSymbolRefAttr::get(op.getSymNameAttr()),
-      builder.getI64IntegerAttr(stage), builder.getDenseI64ArrayAttr(batches),
-      builder.getDenseF64ArrayAttr(seconds),
-      builder.getDenseF64ArrayAttr(spread),
-      // The end of the curve, where it has a single point.
-      batches.size() < 2 ? builder.getI64IntegerAttr(fitting) : IntegerAttr(),
-      builder.getI64IntegerAttr(costs.fixedBytes),
-      builder.getI64IntegerAttr(costs.bytesPerSample),
-      builder.getF64FloatAttr(
-          measured && measured->optimizerSeconds
-              ? *measured->optimizerSeconds
-              : roofline->getOptimizerSeconds(costs.trained)),
-      op.getPrecisionAttr(), builder.getStringAttr(toString(recompute)),
-      builder.getUnitAttr(),
-      fingerprint.empty() ? StringAttr() : builder.getStringAttr(fingerprint),
-      /*machine=*/StringAttr(), /*versions=*/DictionaryAttr(),
-      builder.getStringAttr(source));
+  return std::optional<NamedProfile>({std::move(profile), std::move(source)});
+}
+
+/// From the profiles of the whole model, which are estimated where there are
+/// none.
+FailureOr<std::optional<NamedProfile>>
+EstimateProfilesPass::estimatePart(int index, int stage,
+                                   Recomputation recompute) {
+  std::vector<DeviceProfile> known;
+  for (RecomputePolicy policy : {RecomputePolicy::Keep, recompute.policy}) {
+    if (const DeviceProfile *profile =
+            cluster.findProfile(index, stage, fingerprint, policy)) {
+      known.push_back(*profile);
+      continue;
+    }
+    auto estimated = estimateWhole(index, stage, policy);
+    if (failed(estimated) || !*estimated)
+      return estimated;
+    known.push_back((*estimated)->profile);
+  }
+  auto layers =
+      getRecomputedLayers(getOperation(), cluster, index, recompute.policy);
+  if (failed(layers))
+    return failure();
+  std::optional<DeviceProfile> profile =
+      layers->derive(known[0], known[1], recompute.layers);
+  if (!profile)
+    return std::optional<NamedProfile>();
+  return std::optional<NamedProfile>(
+      {std::move(*profile), describeSource(recompute)});
+}
+
+LogicalResult EstimateProfilesPass::estimate(int index, int stage,
+                                             Recomputation recompute) {
+  auto estimated = recompute.isPartial()
+                       ? estimatePart(index, stage, recompute)
+                       : estimateWhole(index, stage, recompute.policy);
+  if (failed(estimated))
+    return failure();
+  if (*estimated)
+    last =
+        addProfile(last, (*estimated)->profile, cluster, (*estimated)->source);
+  return success();
+}
+
+/// No type is to recompute more layers than there are.
+LogicalResult EstimateProfilesPass::checkLayers(func::FuncOp model) {
+  auto layers = static_cast<int64_t>(findLayers(model).size());
+  std::vector<int> counts = cluster.countRanks();
+  for (auto [op, count] :
+       llvm::zip_equal(getOperation().getOps<cluster::DeviceTypeOp>(), counts))
+    if (std::string reason = explainTooManyLayers(op.getRecompute(), layers);
+        count > 0 && !reason.empty())
+      return op.emitError("device type ") << op.getSymName() << ": " << reason;
   return success();
 }
 
 LogicalResult EstimateProfilesPass::estimate(int type) {
-  for (RecomputePolicy policy : listPolicies(type))
+  for (Recomputation policy : listPolicies(type))
     for (int stage = 0; stage < 4; ++stage)
       if (!cluster.findProfile(type, stage, fingerprint, policy) &&
           failed(estimate(type, stage, policy)))
@@ -237,6 +296,8 @@ void EstimateProfilesPass::runOnOperation() {
   known.clear();
   fingerprint = nn::getFingerprint(module);
   cluster = cluster::buildClusterView(module);
+  if (failed(checkLayers(model)))
+    return signalPassFailure();
   readPlan();
   for (Operation &op : *module.getBody())
     if (isa_and_present<cluster::ClusterDialect>(op.getDialect()))

@@ -12,6 +12,7 @@
 #include "Poplar/Dialect/Zero/OptimizerStates.h"
 #include "Poplar/Dialect/Zero/PlanFacts.h"
 #include "Poplar/Planner/Cluster/ClusterEdit.h"
+#include "Poplar/Planner/Pipeline/UnitTimes.h"
 #include "Poplar/Runtime/Quantized.h"
 #include "Poplar/Transforms/Plan/ModelSharding.h"
 #include "Poplar/Transforms/Plan/ModelStages.h"
@@ -174,14 +175,19 @@ static UnitExchanges countExchanges(func::FuncOp function) {
   return all;
 }
 
-/// Reads the units of a program that has some of the `layers` of each kind.
-static HybridModel::Variant readProgram(const ShortProgram &made,
+/// Reads the units of a program that has some of the `layers` of each kind: on
+/// tensors and, unless it is null, with its buffers placed. Else nothing is
+/// said of bytes at work.
+static HybridModel::Variant readProgram(ModuleOp program, ModuleOp buffers,
                                         ArrayRef<func::CallOp> layers) {
-  ModuleOp program = *made.tensors;
-  SymbolTable symbols(program), planned(*made.buffers);
+  SymbolTable symbols(program);
+  std::optional<SymbolTable> planned;
   HybridModel::Variant variant;
   variant.units.resize(layers.size() + 2);
-  variant.scratchBytes = getArena(*made.buffers).getScratchBytes();
+  if (buffers) {
+    planned.emplace(buffers);
+    variant.scratchBytes = getArena(buffers).getScratchBytes();
+  }
   // All layers of a kind are alike: the first call stands for them.
   llvm::StringMap<UnitWork> kinds;
   for (func::CallOp layer : layers)
@@ -211,9 +217,10 @@ static HybridModel::Variant readProgram(const ShortProgram &made,
                                          : unit.backwardExchanges;
     exchanges.count += own.count;
     exchanges.bytes += own.bytes;
-    int64_t results = getBatchedBytes(call.getResultTypes()),
-            work = *planned.lookup<exec::FunctionOp>(call.getCallee())
-                        .getScratchBytes();
+    int64_t results = getBatchedBytes(call.getResultTypes()), work = 0;
+    if (planned)
+      work = *planned->lookup<exec::FunctionOp>(call.getCallee())
+                  .getScratchBytes();
     if (isForward)
       unit.savedBytes += results;
     else // The gradient that comes in, and what goes out.
@@ -259,6 +266,115 @@ static int findFirstAlike(const ClusterView &cluster,
   return type;
 }
 
+//===----------------------------------------------------------------------===//
+// Layers that recompute
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// Reads what layers take in the programs of device types, each program once.
+class LayerReader {
+public:
+  LayerReader(ModuleOp module, const ClusterView &cluster)
+      : module(module), cluster(cluster),
+        model(nn::findEntry<func::FuncOp>(module, nn::Entry::Model)) {
+    if (model && !model.isExternal())
+      layers = findLayers(model);
+  }
+
+  bool hasLayers() const { return !layers.empty(); }
+  FailureOr<RecomputedLayers> read(int type, RecomputePolicy policy);
+
+private:
+  FailureOr<const HybridModel::Variant *> getVariant(DeviceType type,
+                                                     RecomputePolicy policy);
+
+  ModuleOp module;
+  const ClusterView &cluster;
+  func::FuncOp model;
+  SmallVector<func::CallOp> layers;
+  std::map<std::vector<std::string>, HybridModel::Variant> known;
+};
+
+} // namespace
+
+FailureOr<const HybridModel::Variant *>
+LayerReader::getVariant(DeviceType type, RecomputePolicy policy) {
+  type.recompute = policy;
+  ProgramChoice choice(type);
+  std::vector<std::string> key = choice.getKey();
+  auto entry = known.find(key);
+  if (entry == known.end()) {
+    // One layer of a kind stands for all.
+    auto program = makeShortTensors(module, countLayers(model, 1), choice);
+    if (failed(program))
+      return failure();
+    entry = known.emplace(key, readProgram(**program, nullptr, layers)).first;
+  }
+  return &entry->second;
+}
+
+FailureOr<RecomputedLayers> LayerReader::read(int type,
+                                              RecomputePolicy policy) {
+  auto keep = getVariant(cluster.types[type], RecomputePolicy::Keep);
+  auto all = getVariant(cluster.types[type], policy);
+  if (failed(keep) || failed(all))
+    return failure();
+  Roofline roofline = getProportions(cluster.types[type]);
+  std::vector<double> added;
+  for (auto [kept, again] : llvm::zip_equal((*keep)->units, (*all)->units))
+    added.push_back(std::max(roofline.getSeconds(again.backward, 1) -
+                                 roofline.getSeconds(kept.backward, 1),
+                             0.0));
+  double sum = std::accumulate(added.begin(), added.end(), 0.0);
+  RecomputedLayers result;
+  result.policy = policy;
+  for (size_t i = 1; i <= layers.size(); ++i)
+    result.layers.push_back(
+        {sum > 0 ? added[i] / sum : 1 / static_cast<double>(layers.size()),
+         std::max<int64_t>(
+             (*keep)->units[i].savedBytes - (*all)->units[i].savedBytes, 0)});
+  return result;
+}
+
+FailureOr<RecomputedLayers>
+poplar::getRecomputedLayers(ModuleOp module, const ClusterView &cluster,
+                            int type, RecomputePolicy policy) {
+  return LayerReader(module, cluster).read(type, policy);
+}
+
+FailureOr<std::vector<std::vector<RecomputedLayers>>>
+poplar::getRecomputedLayers(ModuleOp module, const ClusterView &cluster) {
+  std::vector<std::vector<RecomputedLayers>> all(cluster.types.size());
+  LayerReader reader(module, cluster);
+  std::vector<int> counts = cluster.countRanks();
+  std::string fingerprint = nn::getFingerprint(module);
+  for (int type = 0; type < static_cast<int>(counts.size()); ++type) {
+    if (counts[type] == 0 || cluster.types[type].isRecomputeFixed ||
+        !reader.hasLayers())
+      continue;
+    auto hasProfile = [&](RecomputePolicy policy) {
+      return llvm::any_of(llvm::seq(0, 4), [&](int stage) {
+        return cluster.findProfile(type, stage, fingerprint, policy);
+      });
+    };
+    // To recompute attention saves little memory for its time in all layers,
+    // and less in some.
+    constexpr RecomputePolicy policy = RecomputePolicy::Unit;
+    if (!hasProfile(policy) || !hasProfile(RecomputePolicy::Keep))
+      continue;
+    FailureOr<RecomputedLayers> layers = reader.read(type, policy);
+    if (failed(layers))
+      return failure();
+    all[type].push_back(std::move(*layers));
+  }
+  return all;
+}
+
+//===----------------------------------------------------------------------===//
+// Units
+//===----------------------------------------------------------------------===//
+
 FailureOr<HybridModel> poplar::getHybridModel(ModuleOp module,
                                               const ClusterView &cluster) {
   auto model = nn::findEntry<func::FuncOp>(module, nn::Entry::Model);
@@ -300,10 +416,11 @@ FailureOr<HybridModel> poplar::getHybridModel(ModuleOp module,
       if (failed(program))
         return failure();
       entry = known
-                  .try_emplace({choice.getKey(), degree},
-                               readProgram(*program, layers))
+                  .try_emplace(
+                      {choice.getKey(), degree},
+                      readProgram(*program->tensors, *program->buffers, layers))
                   .first;
-      entry->second.recompute = type.recompute;
+      entry->second.recompute = type.recompute.policy;
       entry->second.tensorDegree = degree;
     }
     variants.push_back(entry->second);

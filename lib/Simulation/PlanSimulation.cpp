@@ -58,7 +58,7 @@ private:
   LogicalResult readPrograms(ProgramOfName programOf);
   LogicalResult readCurve(Program &program, int64_t rank, int type);
   LogicalResult readUnits(Program &program, int64_t rank, int type);
-  RecomputePolicy getRecompute(int64_t rank, int type) const {
+  Recomputation getRecompute(int64_t rank, int type) const {
     return plan.ranks[rank].recompute.value_or(cluster.types[type].recompute);
   }
   Program &getProgram(size_t index) { return *programOfClass[index]; }
@@ -152,7 +152,7 @@ LogicalResult PlanSimulationBuilder::readUnits(Program &program, int64_t rank,
   }
   program.times = &found->second;
   result.usesEstimates |= !program.times->getLargest();
-  RecomputePolicy recompute = getRecompute(rank, type);
+  Recomputation recompute = getRecompute(rank, type);
   for (const HybridModel::Variant &variant : model->variants[type])
     if (variant.tensorDegree == 1 && variant.recompute == recompute)
       program.variant = &variant;

@@ -143,25 +143,34 @@ static LogicalResult shareUnits(OwningOpRef<ModuleOp> &model, ModuleOp source,
   return success();
 }
 
-FailureOr<ShortProgram> poplar::makeShortProgram(ModuleOp module,
-                                                 const LayerCounts &kept,
-                                                 const ProgramChoice &choice,
-                                                 int sharers) {
-  ShortProgram program;
-  program.tensors = shorten(module, kept, choice.info);
-  if (failed(run(*program.tensors,
+FailureOr<OwningOpRef<ModuleOp>>
+poplar::makeShortTensors(ModuleOp module, const LayerCounts &kept,
+                         const ProgramChoice &choice, int sharers) {
+  OwningOpRef<ModuleOp> tensors = shorten(module, kept, choice.info);
+  if (failed(run(*tensors,
                  [&](OpPassManager &pm) {
                    pm.addPass(
                        createZeroFormBuckets({choice.options.bucketBytes}));
                  })) ||
-      (sharers > 1 &&
-       failed(shareUnits(program.tensors, module, choice, sharers))))
+      (sharers > 1 && failed(shareUnits(tensors, module, choice, sharers))))
     return failure();
-  if (failed(run(*program.tensors, [&](OpPassManager &pm) {
+  if (failed(run(*tensors, [&](OpPassManager &pm) {
         buildSchedulePipeline(pm, choice.options);
         buildKernelPipeline(pm, choice.options);
       })))
     return failure();
+  return tensors;
+}
+
+FailureOr<ShortProgram> poplar::makeShortProgram(ModuleOp module,
+                                                 const LayerCounts &kept,
+                                                 const ProgramChoice &choice,
+                                                 int sharers) {
+  auto tensors = makeShortTensors(module, kept, choice, sharers);
+  if (failed(tensors))
+    return failure();
+  ShortProgram program;
+  program.tensors = std::move(*tensors);
   program.buffers = program.tensors->clone();
   if (failed(run(*program.buffers, [&](OpPassManager &pm) {
         addPlanMemory(pm, choice.options);

@@ -65,6 +65,11 @@ llvm::FailureOr<ShortProgram> makeShortProgram(mlir::ModuleOp module,
                                                const ProgramChoice &choice,
                                                int sharers = 1);
 
+/// The same before its buffers are placed.
+llvm::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>>
+makeShortTensors(mlir::ModuleOp module, const LayerCounts &kept,
+                 const ProgramChoice &choice, int sharers = 1);
+
 /// The ops of a function on tensors and of those that it calls.
 std::vector<RooflineOp> countOps(mlir::ModuleOp program,
                                  mlir::func::FuncOp function);

@@ -42,10 +42,11 @@ struct PlanPipelineOptions : PassPipelineOptions<PlanPipelineOptions> {
   Option<NumberFormat> precision{*this, "precision",
                                  llvm::cl::desc("f32, bf16 or f16"),
                                  llvm::cl::init(NumberFormat::F32)};
-  Option<RecomputePolicy> recompute{
+  Option<Recomputation> recompute{
       *this, "recompute",
-      llvm::cl::desc("keep, recompute-attention or recompute-unit"),
-      llvm::cl::init(RecomputePolicy::Keep)};
+      llvm::cl::desc("keep, recompute-attention or recompute-unit; the latter "
+                     "two with :N for the first N layers alone"),
+      llvm::cl::init(Recomputation())};
   Option<int64_t> workspaceBytes{
       *this, "workspace-bytes",
       llvm::cl::desc("scratch of the libraries; below 0, as much as the "

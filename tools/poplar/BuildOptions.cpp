@@ -15,10 +15,22 @@ void addBuildOptions(CLI::App *command, BuildOptions &options) {
   addWordOption(command, "--precision", options.precision,
                 std::array{NumberFormat::F32, NumberFormat::BF16},
                 "Format of activations and working weights");
-  addWordOption(command, "--recompute", options.recompute,
-                listWords<RecomputePolicy>(),
-                "What the backward pass recomputes to save memory; in a "
-                "plan, on all devices");
+  command
+      ->add_option_function<std::string>(
+          "--recompute",
+          [&options](const std::string &text) {
+            options.recompute = *parseRecomputation(text);
+          },
+          "What the backward pass recomputes to save memory; with :N, in the "
+          "first N layers alone; in a plan, on all devices")
+      ->default_str(toString(options.recompute))
+      ->type_name("{" + joinWords<RecomputePolicy>(",") + "}[:N]")
+      ->check([](const std::string &text) {
+        return parseRecomputation(text)
+                   ? ""
+                   : "expected " + describeRecomputations() + ", not '" + text +
+                         "'";
+      });
   command
       ->add_option("--cpu", options.cpu,
                    "CPU to generate code for, by its LLVM name")

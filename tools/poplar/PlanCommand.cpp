@@ -229,7 +229,7 @@ static bool printBest(Compilation &compilation, StagedRequest staged,
 
 /// With --recompute, all types do that. Profiles that leave it to the type were
 /// made with what it was set to before.
-static void fixRecompute(mlir::ModuleOp module, RecomputePolicy policy) {
+static void fixRecompute(mlir::ModuleOp module, Recomputation policy) {
   std::map<std::string, cluster::DeviceTypeOp> types;
   for (auto type : module.getOps<cluster::DeviceTypeOp>())
     types[type.getSymName().str()] = type;

@@ -42,7 +42,7 @@ static std::string describePlans(const RandomCluster &test,
     for (size_t i = 0; i < outcome.best->ranks.size(); ++i)
       text << " " << outcome.best->ranks[i] << " (" << outcome.best->state[i]
            << ")";
-    for (RecomputePolicy recompute : outcome.best->recompute)
+    for (const Recomputation &recompute : outcome.best->recompute)
       text << " " << toString(recompute);
   }
   return text.str();

@@ -26,7 +26,7 @@ std::unique_ptr<BatchPolicy> makePolicy(const std::string &name) {
 std::string describe(const ClusterView &cluster, const PlanCandidate &plan) {
   std::string text =
       std::to_string(plan.stage) + " " + std::to_string(plan.replicas);
-  for (RecomputePolicy recompute : plan.recompute)
+  for (const Recomputation &recompute : plan.recompute)
     text += std::string(" ") + toString(recompute);
   for (const Plan::Rank &rank : writePlan(cluster, plan).ranks)
     text += "; " + rank.type + " " + rank.node + " " +

@@ -39,7 +39,7 @@ private:
   /// the code that is generated from it.
   struct ProgramKind {
     NumberFormat precision, workingFormat;
-    RecomputePolicy recompute;
+    Recomputation recompute;
     bool operator<(const ProgramKind &other) const;
   };
   using Programs = std::map<ProgramKind, mlir::ModuleOp>;

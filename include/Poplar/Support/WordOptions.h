@@ -14,7 +14,7 @@
 #ifndef POPLAR_SUPPORT_WORDOPTIONS_H
 #define POPLAR_SUPPORT_WORDOPTIONS_H
 
-#include "Poplar/Support/Words.h"
+#include "Poplar/Support/Recomputation.h"
 #include "llvm/Support/CommandLine.h"
 
 namespace poplar {
@@ -22,6 +22,27 @@ namespace poplar {
 template <typename Word, typename = decltype(Words<Word>::names)>
 llvm::raw_ostream &operator<<(llvm::raw_ostream &os, Word word) {
   return os << toString(word);
+}
+
+inline llvm::raw_ostream &operator<<(llvm::raw_ostream &os,
+                                     const Recomputation &recomputation) {
+  return os << toString(recomputation);
+}
+
+/// What an option's text means, and what it may be.
+template <typename Word> std::optional<Word> parseOption(llvm::StringRef text) {
+  return parseWord<Word>(text);
+}
+template <>
+inline std::optional<Recomputation>
+parseOption<Recomputation>(llvm::StringRef text) {
+  return parseRecomputation(text);
+}
+template <typename Word> std::string describeOption() {
+  return joinWords<Word>();
+}
+template <> inline std::string describeOption<Recomputation>() {
+  return describeRecomputations();
 }
 
 template <typename Word>
@@ -32,10 +53,10 @@ public:
   /// As LLVM has it: whether it failed.
   bool parse(llvm::cl::Option &option, llvm::StringRef, llvm::StringRef text,
              Word &value) {
-    std::optional<Word> word = parseWord<Word>(text);
+    std::optional<Word> word = parseOption<Word>(text);
     if (!word)
       return option.error("unknown '" + text + "', expected " +
-                          joinWords<Word>());
+                          describeOption<Word>());
     value = *word;
     return false;
   }
@@ -61,8 +82,8 @@ public:
 };
 
 template <>
-class llvm::cl::parser<poplar::RecomputePolicy>
-    : public poplar::WordParser<poplar::RecomputePolicy> {
+class llvm::cl::parser<poplar::Recomputation>
+    : public poplar::WordParser<poplar::Recomputation> {
 public:
   using WordParser::WordParser;
 };

@@ -10,7 +10,7 @@
 #define POPLAR_TARGET_BUILD_H
 
 #include "Poplar/Planner/Cluster/Targets.h"
-#include "Poplar/Support/Words.h"
+#include "Poplar/Support/Recomputation.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Support/Timing.h"
@@ -40,6 +40,9 @@ template <typename Word, typename = decltype(Words<Word>::names)>
 llvm::json::Value toJSON(const Word &word) {
   return toString(word);
 }
+inline llvm::json::Value toJSON(const Recomputation &recomputation) {
+  return toString(recomputation);
+}
 
 /// How the program of a device type is scheduled.
 struct ScheduleOptions : OverlapOptions {
@@ -47,7 +50,7 @@ struct ScheduleOptions : OverlapOptions {
   NumberFormat precision = NumberFormat::F32;
   /// Values are only kept in `precision`, and computed in f32.
   bool storesOnly = false;
-  RecomputePolicy recompute = RecomputePolicy::Keep;
+  Recomputation recompute;
 };
 
 /// What the libraries' scratch is planned for.

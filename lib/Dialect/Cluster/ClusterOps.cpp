@@ -259,10 +259,10 @@ static LogicalResult verifyName(Operation *op, StringRef what, StringRef name) {
 }
 
 static LogicalResult verifyRecompute(Operation *op, StringAttr policy) {
-  if (!policy || parseWord<RecomputePolicy>(policy.getValue()))
+  if (!policy || parseRecomputation(policy.getValue()))
     return success();
   return op->emitError() << "unknown recompute policy '" << policy.getValue()
-                         << "' (known: " << joinWords<RecomputePolicy>() << ")";
+                         << "' (known: " << describeRecomputations() << ")";
 }
 
 /// `symbol` must name an OpTy of the module; `what` is that in words.

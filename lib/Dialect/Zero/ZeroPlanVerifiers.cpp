@@ -440,11 +440,11 @@ LogicalResult GroupOp::verify() {
 }
 
 LogicalResult zero::verifyRecompute(Operation *op, StringAttr policy) {
-  if (!policy || parseWord<RecomputePolicy>(policy.getValue()))
+  if (!policy || parseRecomputation(policy.getValue()))
     return success();
   return op->emitOpError("has the recompute policy ")
          << showName(policy.getValue()) << ", expected "
-         << joinWords<RecomputePolicy>();
+         << describeRecomputations();
 }
 
 LogicalResult RankOp::verify() {

@@ -53,7 +53,7 @@ std::optional<int> ClusterView::findType(const std::string &name) const {
 
 const DeviceProfile *ClusterView::findProfile(int type, int stage,
                                               const std::string &model,
-                                              RecomputePolicy recompute) const {
+                                              Recomputation recompute) const {
   const DeviceProfile *best = nullptr;
   int bestScore = 0;
   for (const DeviceProfile &profile : profiles) {

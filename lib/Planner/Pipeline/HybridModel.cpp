@@ -221,6 +221,15 @@ HybridProblem::Link HybridProblemBuilder::getLink(size_t type,
 bool HybridProblemBuilder::addModes(HybridProblem::DeviceType &type,
                                     size_t kind) {
   int index = devices[kind].type;
+  if (const DeviceType &own = cluster.types[index];
+      own.isRecomputeFixed && own.recompute.isPartial()) {
+    error =
+        "device type '" + own.name + "' is set to " + toString(own.recompute) +
+        ", and pipeline stages recompute in all of their layers or in none: "
+        "set it to " +
+        toString(own.recompute.policy);
+    return false;
+  }
   std::optional<UnitTimes> times = UnitTimes::get(cluster, model, index, error);
   if (!times)
     return false;

@@ -142,7 +142,7 @@ static std::vector<int64_t> getTensorDegrees(const StageRanks &stage) {
 
 /// What a pipeline recomputes in a stage; none if all of its types do that
 /// anyway. Ranks that share units say it alike.
-static std::optional<RecomputePolicy>
+static std::optional<Recomputation>
 getOtherRecompute(const ClusterView &cluster, const StageRanks &stage,
                   size_t pipeline) {
   if (stage.recompute.empty())
@@ -176,7 +176,7 @@ Plan poplar::writeStages(const ClusterView &cluster, std::string policy,
       group.parts = stage.parts;
     }
     for (size_t pipeline = 0; pipeline < stage.ranks.size(); ++pipeline) {
-      std::optional<RecomputePolicy> recompute =
+      std::optional<Recomputation> recompute =
           getOtherRecompute(cluster, stage, pipeline);
       for (int number : stage.ranks[pipeline]) {
         const DeviceType &type = cluster.types[cluster.ranks[number].type];

@@ -168,7 +168,7 @@ void Reviewer::addRecompute(PlanReview &review) const {
       continue;
     PlanReview::Recompute entry = {
         index, job.types[i].recompute, job.types[i].isRecomputeFixed, {}};
-    for (RecomputePolicy policy :
+    for (Recomputation policy :
          getProfiledRecompute(job, model, index, stage)) {
       if (policy == entry.policy)
         continue;

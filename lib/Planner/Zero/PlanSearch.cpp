@@ -20,6 +20,12 @@ using namespace poplar;
 /// Choices of what the types recompute that are tried one by one.
 static constexpr size_t fewCombinations = 27;
 
+/// Numbers of layers that may recompute, for a type, which are tried one by
+/// one; none are for plans that take more than so many times the best plan's
+/// time, as what is computed again is a third of a step.
+static constexpr size_t mostLayerCounts = 8;
+static constexpr double farFromBest = 4.0 / 3;
+
 /// How much work a search may be, in units of about a microsecond, and what it
 /// takes to pose and solve one problem of a cluster. By size and not by the
 /// clock, so that the same input gives the same plan on any machine.
@@ -213,15 +219,15 @@ poplar::poseProblem(const ClusterView &cluster, const ModelFacts &model,
   return std::move(job->problem);
 }
 
-std::vector<RecomputePolicy>
+std::vector<Recomputation>
 poplar::getProfiledRecompute(const ClusterView &cluster,
                              const ModelFacts &model, int type, int stage) {
-  RecomputePolicy own = cluster.types[type].recompute;
-  std::vector<RecomputePolicy> policies = {own};
-  for (RecomputePolicy policy : listWords<RecomputePolicy>())
+  Recomputation own = cluster.types[type].recompute;
+  std::vector<Recomputation> policies = {own};
+  for (Recomputation policy : listWords<RecomputePolicy>())
     if (policy != own && !cluster.types[type].isRecomputeFixed)
       policies.push_back(policy);
-  auto isMissing = [&](RecomputePolicy policy) {
+  auto isMissing = [&](Recomputation policy) {
     return !cluster.findProfile(type, stage, model.fingerprint, policy);
   };
   policies.erase(std::remove_if(policies.begin(), policies.end(), isMissing),
@@ -252,6 +258,17 @@ public:
   void run();
   /// Where not everything was tried, tries what other searches found.
   void refine();
+  void improveAllLayers(double seconds);
+  void boundLayers();
+  /// Unless something was not tried: what no plan takes less than.
+  double getLowerBound() const {
+    double seconds = best ? best->allocation.seconds
+                          : std::numeric_limits<double>::infinity();
+    return std::min(seconds, layersBound.value_or(seconds));
+  }
+  std::optional<double> getSeconds() const {
+    return best ? std::optional(best->allocation.seconds) : std::nullopt;
+  }
   /// Shares of the state were searched for.
   bool sharesByMemory() const {
     return sharding == Sharding::Memory && stage > 0;
@@ -262,8 +279,8 @@ private:
   using Combination = std::vector<size_t>;
 
   void chooseDevices();
-  std::vector<RecomputePolicy> getUsableRecompute(int type) const;
-  void eraseDominated(int type, std::vector<RecomputePolicy> &policies) const;
+  std::vector<Recomputation> getUsableRecompute(int type) const;
+  void eraseDominated(int type, std::vector<Recomputation> &policies) const;
   /// Types of equal specifications and profiles recompute the same.
   void tieTypes();
   size_t countCombinations() const;
@@ -274,6 +291,21 @@ private:
   /// is better than what there was.
   bool consider(const Combination &combination, int64_t budget);
   void apply(const Combination &combination);
+  void apply(const std::vector<Recomputation> &choice);
+  const RecomputedLayers *findLayers(int type, RecomputePolicy policy) const;
+  std::vector<Recomputation> getRecompute() const;
+  std::optional<DeviceProfile> deriveProfile(int type,
+                                             Recomputation recompute) const;
+  /// The largest micro-batch that fits on a type in the job of `selection`, if
+  /// it recomputes like this; none where that is not known.
+  std::optional<int64_t> getLargestBatch(const DeviceSelection &selection,
+                                         int type,
+                                         Recomputation recompute) const;
+  bool tryRecompute(const std::vector<Recomputation> &choice,
+                    DeviceSelection &selection);
+  void takeFewestLayers(DeviceSelection &selection);
+  bool improveLayers(int type);
+  bool applyLeast();
   std::optional<PosedJob> pose(const std::vector<int64_t> &choice, double limit,
                                std::string &error);
   PlanCandidate makeCandidate();
@@ -286,7 +318,7 @@ private:
   Sharding sharding;
   /// What each type may recompute, and the type that it has to follow in that:
   /// itself or one before it.
-  std::vector<std::vector<RecomputePolicy>> recompute;
+  std::vector<std::vector<Recomputation>> recompute;
   std::vector<size_t> leaders;
   Hints &hints;
   KnownTraffic &traffic;
@@ -298,6 +330,16 @@ private:
 
   std::optional<DeviceSelection> best;
   Combination bestCombination;
+  /// What types recompute in `best`, some of it perhaps in a part of the
+  /// layers.
+  std::vector<Recomputation> bestRecompute;
+  /// Profiles of the cluster, in front of those that are derived for what its
+  /// types recompute.
+  size_t numProfiles = 0;
+  /// Some types may recompute in some layers; and what no plan takes less than,
+  /// whatever they are.
+  bool triesLayers = false;
+  std::optional<double> layersBound;
   std::string firstError;
 };
 
@@ -317,6 +359,7 @@ ShardingSearch::ShardingSearch(const ClusterView &cluster,
   };
   profiles.erase(std::remove_if(profiles.begin(), profiles.end(), isOther),
                  profiles.end());
+  numProfiles = profiles.size();
   for (int count : cluster.countRanks())
     counts.push_back(count);
 }
@@ -360,9 +403,11 @@ std::optional<PosedJob> ShardingSearch::pose(const std::vector<int64_t> &choice,
 }
 
 void ShardingSearch::apply(const Combination &combination) {
+  std::vector<Recomputation> choice = getRecompute();
   for (size_t i = 0; i < combination.size(); ++i)
     if (!recompute[i].empty())
-      cluster.types[i].recompute = recompute[i][combination[i]];
+      choice[i] = recompute[i][combination[i]];
+  apply(choice);
 }
 
 bool ShardingSearch::consider(const Combination &combination, int64_t budget) {
@@ -389,11 +434,259 @@ bool ShardingSearch::consider(const Combination &combination, int64_t budget) {
   if (budget > 1 &&
       std::find(hints.begin(), hints.end(), selection->counts) == hints.end())
     hints.push_back(selection->counts);
+  takeFewestLayers(*selection);
   if (best && !isFaster(selection->allocation, best->allocation))
     return false;
   best = std::move(*selection);
   bestCombination = combination;
+  bestRecompute = getRecompute();
   return true;
+}
+
+//===----------------------------------------------------------------------===//
+// Recomputation of some layers
+//===----------------------------------------------------------------------===//
+
+std::vector<Recomputation> ShardingSearch::getRecompute() const {
+  std::vector<Recomputation> choice;
+  for (const DeviceType &type : cluster.types)
+    choice.push_back(type.recompute);
+  return choice;
+}
+
+/// Types that are fixed to some layers have a profile of that.
+void ShardingSearch::apply(const std::vector<Recomputation> &choice) {
+  cluster.profiles.erase(cluster.profiles.begin() +
+                             static_cast<ptrdiff_t>(numProfiles),
+                         cluster.profiles.end());
+  for (size_t i = 0; i < choice.size(); ++i) {
+    auto type = static_cast<int>(i);
+    cluster.types[i].recompute = choice[i];
+    if (choice[i].isPartial() &&
+        !cluster.findProfile(type, stage, model.fingerprint))
+      if (std::optional<DeviceProfile> profile = deriveProfile(type, choice[i]))
+        cluster.profiles.push_back(std::move(*profile));
+  }
+}
+
+/// Null where the policy holds for the whole model or nothing.
+const RecomputedLayers *
+ShardingSearch::findLayers(int type, RecomputePolicy policy) const {
+  auto index = static_cast<size_t>(type);
+  if (!choices.chooseRecompute || index >= choices.layers.size() ||
+      cluster.types[index].isRecomputeFixed)
+    return nullptr;
+  // A profile of a device on which no sample fits has no times.
+  auto isUsable = [&](RecomputePolicy known) {
+    const DeviceProfile *profile =
+        cluster.findProfile(type, stage, model.fingerprint, known);
+    return profile && profile->memory && !profile->microBatches.empty();
+  };
+  for (const RecomputedLayers &own : choices.layers[index])
+    if (own.policy == policy && !own.layers.empty() && isUsable(policy) &&
+        isUsable(RecomputePolicy::Keep))
+      return &own;
+  return nullptr;
+}
+
+std::optional<DeviceProfile>
+ShardingSearch::deriveProfile(int type, Recomputation recompute) const {
+  const RecomputedLayers *own = findLayers(type, recompute.policy);
+  if (!own)
+    return std::nullopt;
+  return own->derive(
+      *cluster.findProfile(type, stage, model.fingerprint,
+                           RecomputePolicy::Keep),
+      *cluster.findProfile(type, stage, model.fingerprint, recompute.policy),
+      recompute.layers);
+}
+
+std::optional<int64_t>
+ShardingSearch::getLargestBatch(const DeviceSelection &selection, int type,
+                                Recomputation recompute) const {
+  const DeviceProfile *now =
+                          cluster.findProfile(type, stage, model.fingerprint),
+                      *keep =
+                          cluster.findProfile(type, stage, model.fingerprint,
+                                              RecomputePolicy::Keep),
+                      *all = cluster.findProfile(type, stage, model.fingerprint,
+                                                 recompute.policy);
+  auto memory = findLayers(type, recompute.policy)
+                    ->getMemory(*keep, *all, recompute.layers);
+  if (!memory || !now->memory || all->microBatches.empty())
+    return std::nullopt;
+  // The state is the same.
+  int64_t free = cluster.types[type].memory -
+                 (selection.problem.types[type].fixedBytes + memory->fixed -
+                  now->memory->fixed),
+          largest = std::min(all->microBatches.back(), choices.globalBatch);
+  if (memory->perSample > 0)
+    largest = std::min(largest, std::max<int64_t>(free, 0) / memory->perSample);
+  return largest;
+}
+
+/// Replaces `selection` by the same devices that recompute something else, if
+/// that is faster.
+bool ShardingSearch::tryRecompute(const std::vector<Recomputation> &choice,
+                                  DeviceSelection &selection) {
+  std::vector<Recomputation> before = getRecompute();
+  apply(choice);
+  std::string error;
+  std::optional<PosedJob> job =
+      pose(selection.counts, selection.allocation.seconds, error);
+  std::optional<Allocation> allocation;
+  if (job && job->problem)
+    allocation = policy.solve(*job->problem, error);
+  if (!allocation || !isFaster(*allocation, selection.allocation)) {
+    apply(before);
+    return false;
+  }
+  std::vector<int64_t> used = space.countTypes(selection.counts),
+                       all = space.countTypes(space.all());
+  for (size_t i = 0; i < used.size(); ++i) {
+    allocation->types[i].dropped += all[i] - used[i];
+    job->problem->types[i].count = all[i];
+  }
+  selection.problem = std::move(*job->problem);
+  selection.allocation = std::move(*allocation);
+  selection.state = std::move(job->state);
+  selection.replicas = job->replicas;
+  selection.hasBestShares &= job->isExact;
+  return true;
+}
+
+static int64_t getLargestStep(const Allocation::TypeShares &shares) {
+  int64_t largest = 0;
+  for (const Allocation::Group &group : shares.groups)
+    largest = std::max(largest, group.share.largestStep());
+  return largest;
+}
+
+/// Of what types recompute, the least that their micro-batches need.
+void ShardingSearch::takeFewestLayers(DeviceSelection &selection) {
+  std::vector<Recomputation> choice = getRecompute();
+  if (best &&
+      selection.allocation.seconds > farFromBest * best->allocation.seconds)
+    return;
+  for (size_t i = 0; i < choice.size(); ++i) {
+    auto type = static_cast<int>(i);
+    RecomputePolicy policy = choice[i].policy;
+    int64_t microBatch = getLargestStep(selection.allocation.types[i]);
+    const RecomputedLayers *own = findLayers(type, policy);
+    if (microBatch == 0 || !own)
+      continue;
+    // More fits with more layers.
+    int64_t least = 1, most = own->countLayers();
+    if (getLargestBatch(selection, type, {policy, most}) < microBatch)
+      continue;
+    while (least < most) {
+      int64_t middle = (least + most) / 2;
+      if (getLargestBatch(selection, type, {policy, middle}) >= microBatch)
+        most = middle;
+      else
+        least = middle + 1;
+    }
+    choice[i].layers = most;
+  }
+  if (choice != getRecompute())
+    tryRecompute(choice, selection);
+}
+
+/// Tries numbers of layers for a type of `best`: those with which a larger
+/// micro-batch fits than with one less, or some of them where they are many.
+bool ShardingSearch::improveLayers(int type) {
+  const auto index = static_cast<size_t>(type);
+  bool improved = false;
+  for (RecomputePolicy policy : listWords<RecomputePolicy>()) {
+    apply(bestRecompute);
+    const RecomputedLayers *own = findLayers(type, policy);
+    if (!own || recompute[index].size() < 2)
+      continue;
+    std::vector<int64_t> useful;
+    std::optional<int64_t> fits;
+    for (int64_t layers = 1; layers <= own->countLayers(); ++layers) {
+      auto more = getLargestBatch(*best, type, {policy, layers});
+      if (more && *more > fits.value_or(0))
+        useful.push_back(layers);
+      fits = more;
+    }
+    size_t step = (useful.size() + mostLayerCounts - 1) / mostLayerCounts;
+    for (size_t i = 0; i < useful.size(); i += step) {
+      std::vector<Recomputation> choice = bestRecompute;
+      choice[index] = {policy, useful[i]};
+      if (choice == bestRecompute || !tryRecompute(choice, *best))
+        continue;
+      takeFewestLayers(*best);
+      bestRecompute = getRecompute();
+      improved = true;
+    }
+  }
+  return improved;
+}
+
+/// One type at a time, while that helps and the plan is not far from taking as
+/// little as `seconds`.
+void ShardingSearch::improveAllLayers(double seconds) {
+  bool improved = best && best->allocation.seconds <= farFromBest * seconds;
+  for (int round = 0; round < 3 && improved; ++round) {
+    improved = false;
+    for (size_t i = 0; i < counts.size(); ++i)
+      if (best->allocation.types[i].dropped < best->problem.types[i].count)
+        improved |= improveLayers(static_cast<int>(i));
+  }
+}
+
+/// Lets types take the time of keeping everything, and the memory of
+/// recomputing everything. False where that does not cover all that they may
+/// recompute.
+bool ShardingSearch::applyLeast() {
+  std::vector<Recomputation> choice = getRecompute();
+  std::vector<DeviceProfile> least;
+  for (size_t i = 0; i < choice.size(); ++i) {
+    auto type = static_cast<int>(i);
+    if (recompute[i].empty())
+      continue;
+    const RecomputedLayers *own = findLayers(type, RecomputePolicy::Unit);
+    if (recompute[i].size() == 1) {
+      choice[i] = recompute[i].front();
+      continue;
+    }
+    if (!own)
+      return false;
+    const DeviceProfile *all = cluster.findProfile(
+        type, stage, model.fingerprint, RecomputePolicy::Unit);
+    auto profile =
+        own->derive(*cluster.findProfile(type, stage, model.fingerprint,
+                                         RecomputePolicy::Keep),
+                    *all, 0);
+    if (!profile)
+      return false;
+    profile->memory = all->memory;
+    // It is looked up as that of one layer.
+    choice[i] = profile->recompute = {RecomputePolicy::Unit, 1};
+    least.push_back(std::move(*profile));
+  }
+  apply(std::vector<Recomputation>(choice.size()));
+  for (size_t i = 0; i < choice.size(); ++i)
+    cluster.types[i].recompute = choice[i];
+  cluster.profiles.insert(cluster.profiles.end(), least.begin(), least.end());
+  return true;
+}
+
+void ShardingSearch::boundLayers() {
+  if (!triesLayers || !best || untried.any() || !applyLeast())
+    return;
+  std::string error;
+  auto jobOf = [&](const std::vector<int64_t> &choice, double limit) {
+    return pose(choice, limit, error);
+  };
+  int64_t most = choices.leaveOut ? budget : 1;
+  auto selection = selectDevices(space, jobOf, policy, error, most, hints);
+  // Where none is faster than the best plan, there may be no other.
+  if (!selection)
+    layersBound = best->allocation.seconds;
+  else if ((most == 1 || selection->exhaustive) && selection->hasBestShares)
+    layersBound = selection->allocation.seconds;
 }
 
 size_t ShardingSearch::countCombinations() const {
@@ -475,11 +768,10 @@ void ShardingSearch::improveCombination() {
     consider(Combination(bestCombination), budget / 2);
 }
 
-std::vector<RecomputePolicy>
-ShardingSearch::getUsableRecompute(int type) const {
-  std::vector<RecomputePolicy> policies =
+std::vector<Recomputation> ShardingSearch::getUsableRecompute(int type) const {
+  std::vector<Recomputation> policies =
       getProfiledRecompute(cluster, model, type, stage);
-  auto isOfNoUse = [&](RecomputePolicy policy) {
+  auto isOfNoUse = [&](Recomputation policy) {
     if (!choices.chooseRecompute && policy != cluster.types[type].recompute)
       return true;
     // By memory means that it has to be known.
@@ -495,7 +787,7 @@ ShardingSearch::getUsableRecompute(int type) const {
 /// A policy is of no use beside one that is as fast and that fits whatever the
 /// rank holds of the state.
 void ShardingSearch::eraseDominated(
-    int type, std::vector<RecomputePolicy> &policies) const {
+    int type, std::vector<Recomputation> &policies) const {
   // Where memory decides who holds what, less memory is an end in itself.
   if (policies.size() < 2 || sharesByMemory())
     return;
@@ -505,7 +797,7 @@ void ShardingSearch::eraseDominated(
     int64_t largest = 0;
   };
   std::vector<Known> known;
-  for (RecomputePolicy policy : policies) {
+  for (Recomputation policy : policies) {
     const DeviceProfile *profile =
         cluster.findProfile(type, stage, model.fingerprint, policy);
     std::string error;
@@ -551,9 +843,11 @@ PlanCandidate ShardingSearch::makeCandidate() {
   PlanCandidate candidate;
   candidate.stage = stage;
   candidate.sharding = sharding;
-  apply(bestCombination);
-  for (const DeviceType &type : cluster.types)
-    candidate.recompute.push_back(type.recompute);
+  apply(bestRecompute);
+  candidate.recompute = bestRecompute;
+  candidate.derived.assign(cluster.profiles.begin() +
+                               static_cast<ptrdiff_t>(numProfiles),
+                           cluster.profiles.end());
   takeChoice(cluster, space, best->counts, &candidate.ranks);
   candidate.state = std::move(best->state);
   candidate.replicas = best->replicas;
@@ -585,6 +879,11 @@ void ShardingSearch::run() {
       return;
     }
   }
+  // Where one policy is enough, so it is for some layers.
+  for (size_t i = 0; i < counts.size(); ++i)
+    for (RecomputePolicy policy : listWords<RecomputePolicy>())
+      triesLayers |=
+          recompute[i].size() > 1 && findLayers(static_cast<int>(i), policy);
   if (countCombinations() > fewCombinations)
     tieTypes();
   auto combinations = static_cast<int64_t>(countCombinations());
@@ -618,7 +917,7 @@ PlanOutcome ShardingSearch::finish(Untried &ofAll) {
     outcome.error = firstError;
   }
   ofAll.devices |= untried.devices;
-  ofAll.recompute |= untried.recompute;
+  ofAll.recompute |= untried.recompute || (triesLayers && best && !layersBound);
   ofAll.shares |= untried.shares;
   return outcome;
 }
@@ -641,6 +940,13 @@ PlanSearchResult poplar::searchPlans(const ClusterView &cluster,
     search.run();
   for (ShardingSearch &search : searches)
     search.refine();
+  double seconds = std::numeric_limits<double>::infinity();
+  for (ShardingSearch &search : searches)
+    seconds = std::min(seconds, search.getSeconds().value_or(seconds));
+  for (ShardingSearch &search : searches)
+    search.improveAllLayers(seconds);
+  for (ShardingSearch &search : searches)
+    search.boundLayers();
   for (ShardingSearch &search : searches) {
     PlanOutcome outcome = search.finish(result.untried);
     // Most clusters are too small for replicas, or their nodes too unlike.
@@ -653,10 +959,13 @@ PlanSearchResult poplar::searchPlans(const ClusterView &cluster,
     bool isShared = std::any_of(
         searches.begin(), searches.end(),
         [](const ShardingSearch &search) { return search.sharesByMemory(); });
+    double least = seconds;
+    for (const ShardingSearch &search : searches)
+      least = std::min(least, search.getLowerBound());
     result.lowerBound =
         result.untried.any()
             ? std::min(findZeroBound(cluster, model, choices), seconds)
-            : seconds * (isShared ? 1 - ShareSearch::tolerance : 1);
+            : least * (isShared ? 1 - ShareSearch::tolerance : 1);
   }
   return result;
 }

@@ -83,12 +83,26 @@ ZeroBound::ZeroBound(const ClusterView &cluster, const ModelFacts &model,
 
 Pace ZeroBound::getPace(int type, int stage) const {
   Pace pace;
-  for (RecomputePolicy policy :
-       getProfiledRecompute(cluster, model, type, stage)) {
-    if (!choices.chooseRecompute && policy != cluster.types[type].recompute)
-      continue;
-    const DeviceProfile &profile =
-        *cluster.findProfile(type, stage, model.fingerprint, policy);
+  std::vector<DeviceProfile> profiles;
+  for (Recomputation policy : getProfiledRecompute(cluster, model, type, stage))
+    if (choices.chooseRecompute || policy == cluster.types[type].recompute)
+      profiles.push_back(
+          *cluster.findProfile(type, stage, model.fingerprint, policy));
+  // More layers take more time.
+  if (choices.chooseRecompute && !cluster.types[type].isRecomputeFixed &&
+      static_cast<size_t>(type) < choices.layers.size())
+    for (const RecomputedLayers &own : choices.layers[type]) {
+      const DeviceProfile *keep = cluster.findProfile(type, stage,
+                                                      model.fingerprint,
+                                                      RecomputePolicy::Keep),
+                          *all = cluster.findProfile(
+                              type, stage, model.fingerprint, own.policy);
+      if (!keep || !all || own.layers.empty())
+        continue;
+      if (std::optional<DeviceProfile> profile = own.derive(*keep, *all, 1))
+        profiles.push_back(std::move(*profile));
+    }
+  for (const DeviceProfile &profile : profiles) {
     std::string error;
     std::optional<Curve> curve = profile.fitCurve(error);
     if (!curve)

@@ -253,7 +253,7 @@ void UnitDifferentiation::chooseResiduals() {
 func::FuncOp UnitDifferentiation::buildBackward() {
   OpBuilder builder(unit.getContext());
   auto function = func::FuncOp::create(
-      unit.getLoc(), (unit.getSymName() + ".backward").str(),
+      unit.getLoc(), (unit.getSymName() + how.suffix + ".backward").str(),
       builder.getFunctionType({}, ValueRange(gradients).getTypes()));
   function.setPrivate();
   function->setAttr(kUnitAttr, builder.getUnitAttr());
@@ -311,7 +311,7 @@ func::FuncOp UnitDifferentiation::buildForward() {
   body.eraseArguments(numArguments, body.getNumArguments() - numArguments);
   work.setType(builder.getFunctionType(body.getArgumentTypes(),
                                        ValueRange(returned).getTypes()));
-  work.setSymName((unit.getSymName() + ".forward").str());
+  work.setSymName((unit.getSymName() + how.suffix + ".forward").str());
   work.setPrivate();
   work.removeResAttrsAttr();
   info.forward = work;
@@ -322,9 +322,9 @@ FailureOr<DifferentiatedUnit>
 poplar::differentiateUnit(func::FuncOp unit, SymbolTable &symbols,
                           const Differentiation &how) {
   for (StringRef suffix : {".forward", ".backward"})
-    if (symbols.lookup((unit.getSymName() + suffix).str()))
+    if (symbols.lookup((unit.getSymName() + how.suffix + suffix).str()))
       return unit.emitOpError("cannot be differentiated: there is a symbol @")
-             << unit.getSymName() << suffix << " already";
+             << unit.getSymName() << how.suffix << suffix << " already";
   OwningOpRef<func::FuncOp> work = unit.clone();
   UnitDifferentiation differentiation(unit, *work, how);
   if (failed(differentiation.buildReverse()))

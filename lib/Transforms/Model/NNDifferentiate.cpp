@@ -10,6 +10,7 @@
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Dialect/Zero/Zero.h"
 #include "Poplar/Transforms/Model/DifferentiateUnit.h"
+#include "Poplar/Transforms/Model/Layers.h"
 #include "Poplar/Transforms/Model/Passes.h"
 #include "TrainingStep.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -19,6 +20,7 @@
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/StringSwitch.h"
+#include <map>
 #include <optional>
 
 namespace poplar {
@@ -133,26 +135,43 @@ private:
 
     // Whole logits are for @infer alone.
     func::FuncOp trained = fuseLoss(model, symbols, chunkBytes);
+    SmallVector<func::CallOp> layers = findLayers(trained);
+    if (std::string reason =
+            explainTooManyLayers(recompute, int64_t(layers.size()));
+        !reason.empty())
+      return module.emitError(reason);
+    llvm::DenseSet<Operation *> again;
+    if (recompute.isPartial())
+      again.insert(layers.begin(), layers.begin() + recompute.layers);
     DifferentiatedUnits units;
+    // By unit, and whether it is one of the layers that recompute.
+    std::map<std::pair<Operation *, bool>, DifferentiatedUnit> known;
     for (func::CallOp call : trained.getOps<func::CallOp>()) {
       FailureOr<func::FuncOp> unit = getUnit(call, symbols);
       if (failed(unit))
         return failure();
-      if (units.contains(*unit))
+      bool isAgain = again.contains(call);
+      auto entry = known.find({*unit, isAgain});
+      if (entry != known.end()) {
+        units[call] = entry->second;
         continue;
+      }
       if (llvm::any_of(unit->getOps<nn::RandomOpInterface>(),
                        [](nn::RandomOpInterface op) { return op.isRandom(); }))
         module->setAttr(nn::kRandomAttr, UnitAttr::get(module.getContext()));
       FailureOr<llvm::BitVector> frozen = findFrozen(*unit, trained, symbols);
       if (failed(frozen))
         return failure();
-      FailureOr<DifferentiatedUnit> differentiated =
-          differentiateUnit(*unit, symbols,
-                            {recompute, std::move(*frozen),
-                             zero::ProgramInfo::get(module).mixedRecompute});
+      FailureOr<DifferentiatedUnit> differentiated = differentiateUnit(
+          *unit, symbols,
+          {recompute.isPartial() && !isAgain ? RecomputePolicy::Keep
+                                             : recompute.policy,
+           isAgain ? ".recompute" : "", std::move(*frozen),
+           zero::ProgramInfo::get(module).mixedRecompute});
       if (failed(differentiated))
         return failure();
-      units.insert({*unit, std::move(*differentiated)});
+      units[call] = *differentiated;
+      known[{*unit, isAgain}] = std::move(*differentiated);
     }
     if (failed(buildTrain(trained, symbols, units)) ||
         failed(buildInference(model, trained, symbols)))

@@ -82,12 +82,11 @@ LogicalResult TrainBuilder::buildForward(Operation &op) {
       grads.setNeeded(receive.getValue());
     return success();
   }
-  auto unit = symbols.lookup<func::FuncOp>(call.getCallee());
   SmallVector<Value> operands;
   for (Value operand : call.getOperands())
     operands.push_back(mapping.lookup(operand));
   auto forward = func::CallOp::create(builder, call.getLoc(),
-                                      units[unit].forward, operands);
+                                      units[call].forward, operands);
   for (auto [from, to] : llvm::zip(call.getResults(), forward.getResults()))
     mapping.map(from, to);
   forwardOps.push_back(forward);
@@ -102,8 +101,7 @@ LogicalResult TrainBuilder::buildBackwardCall(func::CallOp forward,
   if (llvm::none_of(forward.getResults(),
                     [&](Value result) { return grads.isNeeded(result); }))
     return success();
-  auto callee = symbols.lookup<func::FuncOp>(original.getCallee());
-  const DifferentiatedUnit &unit = units[callee];
+  const DifferentiatedUnit &unit = units[original];
   SmallVector<Value> operands;
   for (unsigned index : unit.residuals)
     operands.push_back(forward.getResult(index));

@@ -10,13 +10,14 @@
 #define POPLAR_LIB_TRANSFORMS_MODEL_TRAININGSTEP_H
 
 #include "Poplar/Transforms/Model/DifferentiateUnit.h"
-#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/DenseMap.h"
 
 namespace poplar {
 
-/// The units that @model calls, in order of their first call.
+/// The units that @model calls, by the call: the calls of a unit may differ in
+/// what they recompute.
 using DifferentiatedUnits =
-    llvm::MapVector<mlir::Operation *, DifferentiatedUnit>;
+    llvm::DenseMap<mlir::Operation *, DifferentiatedUnit>;
 
 /// Adds @train(ids, targets, keys[, positions], dloss) -> loss after `model`:
 /// every unit's forward, then every unit's backward in reverse order, each

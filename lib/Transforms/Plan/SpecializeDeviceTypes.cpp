@@ -231,7 +231,7 @@ namespace {
 using ProgramKey = std::tuple<Operation *, int64_t, int64_t>;
 
 struct ProgramUse {
-  RecomputePolicy recompute;
+  Recomputation recompute;
   /// The first rank that runs the program.
   zero::RankOp rank;
 };
@@ -240,6 +240,26 @@ struct ProgramUse {
 using ProgramUses = llvm::MapVector<ProgramKey, ProgramUse>;
 
 } // namespace
+
+/// A rank of the whole model may recompute in its first layers alone.
+static LogicalResult verifyLayers(zero::PlanOp plan, zero::RankOp rank,
+                                  Recomputation recompute) {
+  if (!recompute.isPartial())
+    return success();
+  if (!plan.getGroups().empty())
+    return rank.emitOpError("is to do ")
+           << toString(recompute)
+           << ", but ranks of a group recompute in all layers of the group or "
+              "in none: give it "
+           << toString(recompute.policy);
+  auto model = nn::findEntry<func::FuncOp>(plan->getParentOfType<ModuleOp>(),
+                                           nn::Entry::Model);
+  if (!model || model.isExternal())
+    return success();
+  std::string reason = explainTooManyLayers(
+      recompute, static_cast<int64_t>(findLayers(model).size()));
+  return reason.empty() ? success() : LogicalResult(rank.emitOpError(reason));
+}
 
 /// The programs that the ranks run; all ranks of one recompute the same.
 static FailureOr<ProgramUses> collectPrograms(zero::PlanOp plan,
@@ -256,6 +276,8 @@ static FailureOr<ProgramUses> collectPrograms(zero::PlanOp plan,
              << rank.getNode() << "', which is not a cluster.node";
     ProgramKey key = {type, int64_t(rank.getGroup()), places[index].position};
     ProgramUse use = {rank.getRecompute().value_or(type.getRecompute()), rank};
+    if (failed(verifyLayers(plan, rank, use.recompute)))
+      return failure();
     auto [known, isNew] = programs.insert({key, use});
     if (!isNew && known->second.recompute != use.recompute) {
       InFlightDiagnostic diagnostic =

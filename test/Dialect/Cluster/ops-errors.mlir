@@ -65,7 +65,7 @@ cluster.device_type @a target "cuda:sm_80" memory 1 precision f32 threads 1
 
 // -----
 
-// expected-error @below {{unknown recompute policy 'none' (known: keep, recompute-attention, recompute-unit)}}
+// expected-error @below {{unknown recompute policy 'none' (known: keep, recompute-attention, recompute-unit, or recompute-attention:N or recompute-unit:N for the first N layers)}}
 cluster.device_type @a target "host" memory 1 precision f32 recompute "none"
 
 // -----
@@ -407,7 +407,7 @@ cluster.profile @a stage 0 micro_batches [1, 2] seconds [0.1, 0.2] optimizer -1
 
 // -----
 
-// expected-error @below {{unknown recompute policy 'all' (known: keep, recompute-attention, recompute-unit)}}
+// expected-error @below {{unknown recompute policy 'all' (known: keep, recompute-attention, recompute-unit, or recompute-attention:N or recompute-unit:N for the first N layers)}}
 cluster.profile @a stage 0 micro_batches [1, 2] seconds [0.1, 0.2] recompute "all"
 
 // -----
@@ -486,3 +486,14 @@ cluster.device_type @a100 target "host" memory 1 precision f32
 // expected-error @below {{device types @a100 and @A100 have names that differ only by case}}
 cluster.device_type @A100 target "host" memory 1 precision f32
 cluster.node @n devices [@a100]
+
+// -----
+
+// Nothing is to be kept in some layers only, and none are no layers.
+// expected-error @below {{unknown recompute policy 'keep:2'}}
+cluster.device_type @a target "host" memory 1 precision f32 recompute "keep:2"
+
+// -----
+
+// expected-error @below {{unknown recompute policy 'recompute-unit:0'}}
+cluster.device_type @a target "host" memory 1 precision f32 recompute "recompute-unit:0"

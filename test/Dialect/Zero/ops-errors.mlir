@@ -1224,3 +1224,10 @@ module {
   // expected-error @below {{has 3 ranks for 2 replicas}}
   zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 3 world_size 3 replicas 2
 }
+
+// -----
+
+zero.plan stage 0 global_batch 1 policy "exact" {
+  // expected-error @below {{has the recompute policy 'recompute-unit:x', expected keep, recompute-attention, recompute-unit, or recompute-attention:N or recompute-unit:N for the first N layers}}
+  zero.rank @t node "n" micro_batch 1 steps 1 last 1 recompute "recompute-unit:x"
+}

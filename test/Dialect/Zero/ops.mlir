@@ -222,3 +222,9 @@ zero.plan stage 1 global_batch 8 policy "stages" schedule "1f1b" {
   zero.rank @fast node "p" group 3 micro_batch 2 steps 3 last 1
   zero.rank @fast node "p" group 3 micro_batch 1 steps 3 last 1
 }
+
+// The first eight layers of a rank recompute.
+// CHECK: zero.rank @slow node "n" micro_batch 1 steps 1 last 1 recompute "recompute-unit:8"
+zero.plan stage 0 global_batch 1 policy "exact" {
+  zero.rank @slow node "n" micro_batch 1 steps 1 last 1 recompute "recompute-unit:8"
+}

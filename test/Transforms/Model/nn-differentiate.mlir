@@ -1,6 +1,18 @@
 // RUN: poplar-opt %s --nn-differentiate | FileCheck %s
 // RUN: poplar-opt %s --nn-differentiate=recompute=recompute-attention | FileCheck %s --check-prefix=ATTENTION
 // RUN: poplar-opt %s --nn-differentiate=recompute=recompute-unit | FileCheck %s --check-prefix=UNIT
+// RUN: poplar-opt %s --nn-differentiate=recompute=recompute-unit:1 | FileCheck %s --check-prefix=PART
+// RUN: not poplar-opt %s --nn-differentiate=recompute=recompute-unit:3 2>&1 | FileCheck %s --check-prefix=MANY
+// MANY: error: recompute-unit:3 is for 3 layers, but the model has 2
+
+// The first block recomputes, the second keeps everything.
+// PART-LABEL: func.func @train(
+// PART:         %[[X0:[0-9]+]] = call @embed.forward(
+// PART:         %[[X1:[0-9]+]] = call @block.recompute.forward(%[[X0]], %[[K:[0-9]+]], %
+// PART:         %[[B1:[0-9]+]]:7 = call @block.forward(%[[X1]]
+// PART:         call @head.forward(%[[B1]]#0
+// PART:         call @block.backward(%[[B1]]#1, %[[B1]]#2,
+// PART:         call @block.recompute.backward(%[[X0]], %[[K]], %
 
 // A GPT-2: tied embedding, biases, packed attention, dropout, one block called
 // twice.

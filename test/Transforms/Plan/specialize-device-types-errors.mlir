@@ -67,3 +67,16 @@ zero.bucket @b [@w]
 zero.plan stage 1 global_batch 1 policy "exact" parameter_wire bf16 {
   zero.rank @cpu node "n" micro_batch 1 steps 1 last 1
 }
+
+// -----
+
+cluster.device_type @cpu target "host" memory 1000000 precision f32
+cluster.node @n devices [@cpu, @cpu]
+cluster.link inside nodes latency 0.0 bandwidth 1.0e+09
+zero.plan stage 0 global_batch 2 policy "stages" schedule "1f1b" {
+  zero.group units [0, 2] stage 0
+  zero.group units [2, 4] stage 0
+  // expected-error @below {{is to do recompute-unit:1, but ranks of a group recompute in all layers of the group or in none: give it recompute-unit}}
+  zero.rank @cpu node "n" micro_batch 1 steps 2 last 1 recompute "recompute-unit:1"
+  zero.rank @cpu node "n" group 1 micro_batch 1 steps 2 last 1
+}

@@ -9,7 +9,7 @@
 #ifndef POPLAR_DIALECT_CLUSTER_CLUSTERENUMS_H
 #define POPLAR_DIALECT_CLUSTER_CLUSTERENUMS_H
 
-#include "Poplar/Support/Words.h"
+#include "Poplar/Support/Recomputation.h"
 #include "mlir/IR/BuiltinAttributes.h"
 
 #include "Poplar/Dialect/Cluster/ClusterEnums.h.inc"

@@ -39,9 +39,16 @@ class Cluster_WordAttr<string cppType, string summary>
       "*::poplar::parseWord<" # cppType # ">($_self.getValue())";
   let constBuilderCall = "$_builder.getStringAttr(::poplar::toString($0))";
 }
+
+/// A value of Support/Recomputation.h, written as a string; verifiers refuse
+/// other texts, with those that there are.
 def Cluster_RecomputeAttr
-    : Cluster_WordAttr<"::poplar::RecomputePolicy",
-                       "what a backward pass computes again">;
+    : StringBasedAttr<CPred<"::llvm::isa<::mlir::StringAttr>($_self)">,
+                      "what a backward pass computes again"> {
+  let returnType = "::poplar::Recomputation";
+  let convertFromStorage = "*::poplar::parseRecomputation($_self.getValue())";
+  let constBuilderCall = "$_builder.getStringAttr(::poplar::toString($0))";
+}
 
 def Cluster_LinkKind : I32EnumAttr<"LinkKind", "which devices a link joins", [
       I32EnumAttrCase<"Between", 0, "between">,

@@ -68,7 +68,8 @@ def Cluster_DeviceTypeOp : Cluster_Op<"device_type", [Symbol]> {
       `cuda:sm_NN` or `hip:gfxNNN`.
     - `memory`: bytes that a rank may use, above 0.
     - `precision`: a format that the target computes in.
-    - `recompute`: `keep`, `recompute-attention` or `recompute-unit`.
+    - `recompute`: `keep`, `recompute-attention` or `recompute-unit`;
+      `recompute-unit:8` for the first 8 layers, with `keep` for the others.
     - `fixed_recompute`: plans recompute what `recompute` says; else planners
       choose it.
     - `flops`: peak FLOP/s of matrix products by number format.

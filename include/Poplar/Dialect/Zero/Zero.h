@@ -70,7 +70,7 @@ struct ProgramInfo {
   std::string deviceType, target = "host";
   /// The format of activations and working copies.
   NumberFormat precision = NumberFormat::F32;
-  RecomputePolicy recompute = RecomputePolicy::Keep;
+  Recomputation recompute;
   /// Other device types of the job recompute otherwise.
   bool mixedRecompute = false;
   int64_t stage = 0, worldSize = 1;

@@ -240,7 +240,8 @@ def Zero_RankOp : Zero_Op<"rank", [HasParent<"PlanOp">]> {
     of micro-batch i, -i - 1 its backward pass; `chunks` says of each through
     which chunk of the group, where there are several. `recompute` is what the
     rank recomputes if not what its device type does; the same for all ranks of
-    a type in a group.
+    a type in a group. In plans without groups it may be the policy of the first
+    layers alone: "recompute-unit:8".
   }];
   let arguments = (ins FlatSymbolRefAttr:$device_type, StrAttr:$node,
     ConfinedAttr<I64Attr, [IntNonNegative]>:$micro_batch,

@@ -18,7 +18,7 @@
 #include "Poplar/Planner/Batch/Curve.h"
 #include "Poplar/Planner/Model/StateBytes.h"
 #include "Poplar/Planner/Model/WireFormat.h"
-#include "Poplar/Support/Words.h"
+#include "Poplar/Support/Recomputation.h"
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -55,7 +55,7 @@ struct DeviceProfile {
   std::optional<double> optimizerSeconds;
   /// What was measured; the device type's own where the profile does not say.
   NumberFormat precision;
-  RecomputePolicy recompute;
+  Recomputation recompute;
   /// Computed from published figures instead of measured.
   bool isEstimate;
   /// Fingerprint of the model, empty if the profile does not name one.
@@ -72,7 +72,7 @@ struct DeviceType {
   /// Bytes that a rank may use.
   int64_t memory;
   NumberFormat precision = NumberFormat::F32;
-  RecomputePolicy recompute = RecomputePolicy::Keep;
+  Recomputation recompute = RecomputePolicy::Keep;
   /// The user's wish: plans recompute nothing else.
   bool isRecomputeFixed = false;
   /// Peak rate of matrix products by number format, where known.
@@ -139,7 +139,7 @@ struct ClusterView {
   /// The same as if the type recomputed something else.
   const DeviceProfile *findProfile(int type, int stage,
                                    const std::string &model,
-                                   RecomputePolicy recompute) const;
+                                   Recomputation recompute) const;
 };
 
 /// The command that measures device type `type`. What the planner does not know

@@ -64,7 +64,7 @@ struct Plan {
     double state = 1;
     int64_t group = 0;
     /// None for what its type recomputes.
-    std::optional<RecomputePolicy> recompute;
+    std::optional<Recomputation> recompute;
     /// Its order of passes and their chunks, in plans of schedule "custom".
     std::vector<int64_t> turns, chunks;
   };

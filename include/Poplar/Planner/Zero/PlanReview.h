@@ -65,9 +65,9 @@ struct PlanReview {
   /// fit.
   struct Recompute {
     int type;
-    RecomputePolicy policy;
+    Recomputation policy;
     bool isFixed;
-    std::vector<std::pair<RecomputePolicy, std::optional<double>>> others;
+    std::vector<std::pair<Recomputation, std::optional<double>>> others;
   };
   std::vector<Recompute> recompute;
 

@@ -20,6 +20,11 @@
 // that are interchangeable hold as much, and every device of a type has memory
 // for the same micro-batch.
 //
+// Types that recompute may do so in their first layers alone. Each plan that
+// was found is tried with the fewest layers that leave memory for its
+// micro-batches; of the best, one type at a time is tried with the fewest
+// layers that each larger micro-batch needs.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef POPLAR_PLANNER_ZERO_PLANSEARCH_H
@@ -27,6 +32,7 @@
 
 #include "Poplar/Planner/Batch/BatchPolicy.h"
 #include "Poplar/Planner/Cluster/DeviceSelection.h"
+#include "Poplar/Planner/Cluster/RecomputedLayers.h"
 #include "Poplar/Planner/Zero/ZeroProblem.h"
 
 namespace poplar {
@@ -54,14 +60,20 @@ struct PlanChoices {
   /// Let types recompute whatever they have a profile for; else what they are
   /// set to.
   bool chooseRecompute = true;
+  /// By device type: the policies that may hold for the first layers alone.
+  /// Types recompute in some layers only if they have a profile of the policy
+  /// and one that keeps everything. May be empty.
+  std::vector<std::vector<RecomputedLayers>> layers;
 };
 
 /// A complete choice.
 struct PlanCandidate {
   int stage = 0;
   Sharding sharding = Sharding::Equal;
-  /// By device type, as DeviceType::recompute.
-  std::vector<RecomputePolicy> recompute;
+  /// By device type, as DeviceType::recompute; and the profiles of types that
+  /// recompute in some layers only, which the cluster does not have.
+  std::vector<Recomputation> recompute;
+  std::vector<DeviceProfile> derived;
   /// The ranks of the cluster that take part, in order, and each one's share
   /// of what the stage shards, relative to the others'.
   std::vector<int> ranks;
@@ -125,9 +137,9 @@ std::optional<BatchProblem> poseProblem(const ClusterView &cluster,
 /// The recomputation policies that a type may have and has a usable profile for
 /// in a stage: its own first, then in the order of the policies. Only its own
 /// where that is fixed.
-std::vector<RecomputePolicy> getProfiledRecompute(const ClusterView &cluster,
-                                                  const ModelFacts &model,
-                                                  int type, int stage);
+std::vector<Recomputation> getProfiledRecompute(const ClusterView &cluster,
+                                                const ModelFacts &model,
+                                                int type, int stage);
 
 } // namespace poplar
 

@@ -41,6 +41,9 @@ struct DifferentiatedUnit {
 /// How a unit is differentiated.
 struct Differentiation {
   RecomputePolicy policy = RecomputePolicy::Keep;
+  /// What is between the names of the unit and of its parts: ".recompute" where
+  /// the same unit is differentiated with two policies.
+  llvm::StringRef suffix;
   /// Arguments of the unit that are frozen parameters: they have no gradients.
   llvm::BitVector frozen;
   /// Pass all of these to @f.backward, also those that it does not read with

@@ -111,7 +111,9 @@ def NNDifferentiate : Pass<"nn-differentiate", "::mlir::ModuleOp"> {
   let description = [{
     For every unit @f makes @f.forward, which also returns the residuals, and
     @f.backward, which takes them; from @model makes @train, @evaluate and
-    @infer. `recompute` chooses the residuals.
+    @infer. `recompute` chooses the residuals. With `recompute-unit:8`, the first
+    8 layers (Layers.h) have that policy, and the parts of their unit are called
+    @f.recompute.forward and @f.recompute.backward; all else keeps everything.
 
     Logits of more than `chunk-bytes` a sample are kept under no policy. They
     and the loss are computed in one unit, which has the attribute
@@ -119,9 +121,10 @@ def NNDifferentiate : Pass<"nn-differentiate", "::mlir::ModuleOp"> {
     The attribute on the unit of the loss takes the place of the option.
   }];
   let options = [
-    Option<"recompute", "recompute", "::poplar::RecomputePolicy",
-           "::poplar::RecomputePolicy::Keep",
-           "keep, recompute-attention or recompute-unit">,
+    Option<"recompute", "recompute", "::poplar::Recomputation",
+           "::poplar::Recomputation()",
+           "keep, recompute-attention or recompute-unit; the latter two with :N "
+           "for the first N layers alone">,
     Option<"chunkBytes", "chunk-bytes", "int64_t", "int64_t(2) << 30",
            "Bytes of the logits of a sample that may be whole in memory">
   ];

@@ -15,21 +15,12 @@
 #ifndef POPLAR_TRANSFORMS_PLAN_MODELSTAGES_H
 #define POPLAR_TRANSFORMS_PLAN_MODELSTAGES_H
 
+#include "Poplar/Transforms/Model/Layers.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/SmallSet.h"
 
 namespace poplar {
-
-/// The activations that a layer takes: the first operand, and no parameter, of
-/// the type of its only result. Null if `call` is no layer.
-mlir::Value getTaken(mlir::func::CallOp call);
-
-/// The layers of @model: the longest chain of calls each of which takes what
-/// the one before returns, and returns the same type. Where calls of the chain
-/// have an op that every layer has, it begins and ends with such calls: logits
-/// may have the type of activations, but their unit is no layer.
-llvm::SmallVector<mlir::func::CallOp> findLayers(mlir::func::FuncOp model);
 
 /// Which unit every op of @model is of.
 class ModelUnits {
