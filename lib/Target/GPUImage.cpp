@@ -94,11 +94,15 @@ static void describe(const std::vector<Resources> &kernels, GPUImage &image) {
         kernel.sharedBytes, kernel.stackBytes, kernel.spiltBytes);
     most.registers = std::max(most.registers, kernel.registers);
     most.sharedBytes = std::max(most.sharedBytes, kernel.sharedBytes);
+    most.spiltBytes = std::max(most.spiltBytes, kernel.spiltBytes);
   }
+  std::string spilt = most.spiltBytes
+                          ? std::to_string(most.spiltBytes) + " bytes spilt"
+                          : "nothing spilt";
   image.report =
       llvm::formatv("{0} kernels, at most {1} registers and {2} bytes of "
-                    "shared memory, nothing spilt",
-                    kernels.size(), most.registers, most.sharedBytes);
+                    "shared memory, {3}",
+                    kernels.size(), most.registers, most.sharedBytes, spilt);
 }
 
 LogicalResult poplar::assemblePTX(Operation *op, StringRef directory,

@@ -327,25 +327,37 @@ void LibraryCases::addAttention(const Attention &test, int32_t type) {
         part.setBits(i, ~0u);
     return part;
   };
-  std::vector<Buffer> common = {inputs[3], rounded,   lse,  inputs[0],
-                                inputs[1], inputs[2], keys, positions};
-  std::vector<int> pointers = {
-      0, 1, 2, 3, test.packed ? 3 : 4, test.packed ? 3 : 5, 6, 7};
-  auto with =
-      [](auto list,
-         std::initializer_list<typename decltype(list)::value_type> more) {
-        list.insert(list.end(), more);
-        return list;
-      };
+  // dy . out of each row and head, which one kernel leaves for the other.
+  Buffer delta(f32, rows * H);
+  for (int64_t i = 0; i < rows * H; ++i) {
+    int64_t row = i / H, head = i % H;
+    double sum = 0;
+    for (int64_t c = 0; c < d; ++c) {
+      auto at = size_t((row * H + head) * d + c);
+      sum += dy.at(at) * given.at(at);
+    }
+    delta.set(size_t((row / test.length * H + head) * test.length +
+                     row % test.length),
+              float(sum));
+  }
+  int key = test.packed ? 3 : 4, value = test.packed ? 3 : 5;
   Buffer ofQueries = keepPart(dq, false), ofKeys = keepPart(dq, true);
-  add("backward_q", H, with(common, {empty(dq)}), with(pointers, {8}),
-      {{8, &ofQueries}});
-  if (test.packed)
-    add("backward_kv", K, with(common, {empty(dq)}), with(pointers, {8, 8}),
-        {{8, &ofKeys}});
-  else
-    add("backward_kv", K, with(common, {empty(dk), empty(dv)}),
-        with(pointers, {8, 9}), {{8, &dk}, {9, &dv}});
+  std::vector<Buffer> buffers = {inputs[3], rounded,   lse,
+                                 inputs[0], inputs[1], inputs[2],
+                                 keys,      positions, Buffer(f32, rows * H),
+                                 empty(dq)};
+  add("backward_q", H, buffers, {0, 1, 2, 3, key, value, 6, 7, 8, 9},
+      {{8, &delta}, {9, &ofQueries}});
+  buffers[8] = delta;
+  if (test.packed) {
+    add("backward_kv", K, buffers, {0, 2, 3, key, value, 6, 7, 8, 9, 9},
+        {{9, &ofKeys}});
+  } else {
+    buffers[9] = empty(dk);
+    buffers.push_back(empty(dv));
+    add("backward_kv", K, buffers, {0, 2, 3, key, value, 6, 7, 8, 9, 10},
+        {{9, &dk}, {10, &dv}});
+  }
 }
 
 // Keys and values so far are random. The host's caches lie otherwise.

@@ -257,13 +257,13 @@ typedef void (*PoplarFunction)(void *context, char *arena, int64_t batch);
 
 /// Kernels that are linked into images of GPUs and specialised there
 /// (kernels-nvptx.bc): poplar_gpu_NAME(descriptor, pointers..., batch).
-/// Attention takes the pointers of its CPU's counterpart, without those of
-/// gradients that a kernel does not write; blocks of (32, tile / 4) threads
-/// have a tile of queries of a head (forward, backward_q), or of keys of a head
-/// of those (backward_kv). In embedding_grad a block is a token. On tensor
-/// cores (poplar_gpu_attention_mma_NAME: bf16 and f16, sm_80 and newer), heads
-/// of at most POPLAR_GPU_MMA_HEAD_DIM columns begin at multiples of 16 bytes,
-/// and blocks have (32, POPLAR_GPU_MMA_WARPS) threads.
+/// Attention takes the pointers of its CPU's counterpart; but backward_q writes
+/// delta (f32 [B,H,T]: dy . out of each row) in front of dq, and backward_kv
+/// reads it in front of dk and takes no out. Blocks of (32, tile / 4) threads
+/// have a tile of queries, or of keys (backward_kv); in embedding_grad, a
+/// token. On tensor cores (poplar_gpu_attention_mma_NAME: bf16 and f16, sm_80
+/// and on), heads of at most POPLAR_GPU_MMA_HEAD_DIM columns begin at multiples
+/// of 16 bytes, and blocks have (32, POPLAR_GPU_MMA_WARPS) threads.
 #define POPLAR_GPU_ATTENTION_TILE 32
 #define POPLAR_GPU_MMA_TILE 64
 #define POPLAR_GPU_MMA_WARPS 4

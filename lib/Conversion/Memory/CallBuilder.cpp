@@ -51,6 +51,16 @@ Value CallBuilder::getBuffer(Value value) {
   return rows;
 }
 
+/// The memory that a call needs while it runs.
+Value CallBuilder::createScratch(Operation *call, MemRefType type) {
+  int64_t index = plan.getScratch(call);
+  created[index] =
+      createBuffer(source->hasAttr(nn::kUnitAttr) ? exec::Region::Scratch
+                                                  : exec::Region::Batch,
+                   plan.getBuffers()[index].offset, type);
+  return created[index];
+}
+
 /// The buffer of what an op gives: that which it accumulates into or takes
 /// over, or a new one.
 void CallBuilder::bindResult(OpResult result) {
@@ -186,13 +196,10 @@ void CallBuilder::lowerUnit(func::CallOp call) {
   for (OpResult result : call.getResults())
     if (!getAccumulator(call, result.getResultNumber(), symbols))
       arguments.push_back(getBuffer(result));
-  int64_t index = plan.getScratch(call);
-  const FunctionPlan::Buffer &scratch = plan.getBuffers()[index];
+  int64_t bytes = plan.getBuffers()[plan.getScratch(call)].size;
   Value buffer =
-      createBuffer(exec::Region::Batch, scratch.offset,
-                   MemRefType::get({ShapedType::kDynamic, scratch.size},
-                                   builder.getI8Type()));
-  created[index] = buffer;
+      createScratch(call, MemRefType::get({ShapedType::kDynamic, bytes},
+                                          builder.getI8Type()));
   exec::CallOp::create(builder, loc, call.getCallee(), arguments, buffer);
 }
 
@@ -406,7 +413,10 @@ LogicalResult CallBuilder::lowerCall(Operation *op) {
     return success();
   }
   if (auto call = dyn_cast<exec::RuntimeCallOpInterface>(op)) {
-    call.emitCalls(builder, [&](Value value) { return getBuffer(value); });
+    RankedTensorType scratch = call.getScratchType();
+    call.emitCalls(
+        builder, [&](Value value) { return getBuffer(value); },
+        scratch ? createScratch(op, exec::getBufferType(scratch)) : Value());
     return success();
   }
   return op->emitOpError("cannot be lowered: it is neither in a kernel nor a "

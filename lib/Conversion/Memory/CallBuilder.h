@@ -82,6 +82,7 @@ private:
 
   mlir::Value createBuffer(exec::Region region, int64_t offset,
                            mlir::MemRefType type);
+  mlir::Value createScratch(mlir::Operation *call, mlir::MemRefType type);
   mlir::Value createTransient(mlir::Operation *op,
                               mlir::FlatSymbolRefAttr bucket, mlir::Type type);
   /// The chunk's rows of what is outside, while calls for a chunk are made.

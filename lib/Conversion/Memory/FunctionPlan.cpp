@@ -313,14 +313,20 @@ LogicalResult FunctionPlan::collect() {
       if (failed(addResult(&op, result, step)))
         return failure();
     }
+    auto addScratch = [&](int64_t bytes) {
+      scratchOf[&op] = buffers.size();
+      buffers.push_back({bytes, steps[&op], steps[&op]});
+    };
+    if (auto call = dyn_cast<exec::RuntimeCallOpInterface>(op))
+      if (RankedTensorType type = call.getScratchType())
+        addScratch(getBufferSize(type).bytes);
     auto call = dyn_cast<func::CallOp>(op);
     if (!call)
       continue;
     auto unit = units.find(call.getCalleeAttr().getAttr());
     if (unit == units.end())
       return call.emitOpError("calls a function that is not a planned unit");
-    scratchOf[call] = buffers.size();
-    buffers.push_back({unit->second.scratchBytes, steps[call], steps[call]});
+    addScratch(unit->second.scratchBytes);
   }
   return success();
 }

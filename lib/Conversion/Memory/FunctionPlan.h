@@ -81,7 +81,8 @@ public:
   /// The index of the buffer that a value lies in.
   int64_t getBuffer(mlir::Value value) const { return bufferOf.at(value); }
   bool hasBuffer(mlir::Value value) const { return bufferOf.contains(value); }
-  /// The index of the temporaries of the unit that `call` calls.
+  /// The index of what `call` needs while it runs: temporaries of the unit that
+  /// it calls, or scratch of the runtime's calls.
   int64_t getScratch(mlir::Operation *call) const { return scratchOf.at(call); }
   int64_t getStep(mlir::Operation *op) const { return steps.at(op); }
   /// Whether buffers that are dead after its step end behind it.

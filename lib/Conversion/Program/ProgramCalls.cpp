@@ -30,13 +30,15 @@ static int64_t getWidth(int32_t type) { return type == POPLAR_F32 ? 4 : 2; }
 struct AttentionPass {
   const char *name;
   int64_t products, queries, keys;
+  /// Numbers of a row of scores.
+  int64_t numbers;
 };
-/// Scores and output.
-static constexpr AttentionPass forwardPass = {"forward", 2, 2, 2};
-/// Scores, dP and dQ.
-static constexpr AttentionPass queriesPass = {"backward_q", 3, 4, 2};
-/// Scores, dP, dV and dK.
-static constexpr AttentionPass keysPass = {"backward_kv", 4, 3, 4};
+/// Scores and output; the log-sum-exp.
+static constexpr AttentionPass forwardPass = {"forward", 2, 2, 2, 1};
+/// Scores, dP and dQ, from q, dy and the output; with delta.
+static constexpr AttentionPass queriesPass = {"backward_q", 3, 4, 2, 2};
+/// Scores, dP, dV and dK, from q and dy.
+static constexpr AttentionPass keysPass = {"backward_kv", 4, 2, 4, 2};
 
 static GPUKernelCost getCost(const PoplarAttention &desc,
                              const AttentionPass &pass) {
@@ -46,8 +48,7 @@ static GPUKernelCost getCost(const PoplarAttention &desc,
   GPUKernelCost cost;
   cost.flopsPerSample =
       2 * pass.products * pairs * desc.num_heads * desc.head_dim;
-  // With the log-sum-exp of each row.
-  cost.bytesPerSample = 4 * desc.seq_len * desc.num_heads +
+  cost.bytesPerSample = pass.numbers * 4 * desc.seq_len * desc.num_heads +
                         pass.queries * desc.num_heads * width +
                         pass.keys * desc.num_kv_heads * width;
   return cost;
@@ -183,20 +184,23 @@ static void lower(exec::AttentionOp op, FunctionLowering &l) {
 static void lower(exec::AttentionGradOp op, FunctionLowering &l) {
   PoplarAttention desc = op.getDescriptor();
   bool packed = op.isPacked();
-  Value q = op.getQ(), dq = op.getDq();
-  SmallVector<Value> arguments = l.pointersOf(
-      {op.getDy(), op.getOut(), op.getLse(), q, packed ? q : op.getK(),
-       packed ? q : op.getV(), op.getKeys(), op.getPositions()});
-  SmallVector<Value> gradients =
-      l.pointersOf({dq, packed ? dq : op.getDk(), packed ? dq : op.getDv()});
+  Value q = op.getQ(), k = packed ? q : op.getK(), v = packed ? q : op.getV(),
+        dq = op.getDq(), dk = packed ? dq : op.getDk(),
+        dv = packed ? dq : op.getDv();
   if (l.shared.gpuKernels.exists()) {
-    SmallVector<Value> ofKeys = arguments;
-    arguments.push_back(gradients[0]);
-    ofKeys.append(gradients.begin() + 1, gradients.end());
-    launchAttention(l, queriesPass, desc, desc.num_heads, arguments);
-    return launchAttention(l, keysPass, desc, desc.num_kv_heads, ofKeys);
+    assert(op.getDelta() && "--plan-memory adds it for GPUs");
+    launchAttention(
+        l, queriesPass, desc, desc.num_heads,
+        l.pointersOf({op.getDy(), op.getOut(), op.getLse(), q, k, v,
+                      op.getKeys(), op.getPositions(), op.getDelta(), dq}));
+    return launchAttention(
+        l, keysPass, desc, desc.num_kv_heads,
+        l.pointersOf({op.getDy(), op.getLse(), q, k, v, op.getKeys(),
+                      op.getPositions(), op.getDelta(), dk, dv}));
   }
-  arguments.append(gradients);
+  SmallVector<Value> arguments =
+      l.pointersOf({op.getDy(), op.getOut(), op.getLse(), q, k, v, op.getKeys(),
+                    op.getPositions(), dq, dk, dv});
   StringRef kernel = l.wrap("poplar_attention_backward",
                             l.shared.getStruct("attention_grad", desc));
   l.dispatch(l.addressOf(kernel), arguments, desc.num_kv_heads,

@@ -223,7 +223,8 @@ struct RecurrentRuntimeCall
   OpOperand *getAccumulator(Operation *op, unsigned index) const {
     return accumulator(cast<Op>(op), index);
   }
-  void emitCalls(Operation *op, OpBuilder &builder, GetBuffer getBuffer) const {
+  void emitCalls(Operation *op, OpBuilder &builder, GetBuffer getBuffer,
+                 Value) const {
     emit(cast<Op>(op), builder, getBuffer);
   }
 };

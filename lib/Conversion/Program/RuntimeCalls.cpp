@@ -21,17 +21,27 @@ namespace {
 
 using GetBuffer = llvm::function_ref<Value(Value)>;
 
-/// What all models share; `Derived` has `emit(op, builder, getBuffer)`.
+/// What all models share; `Derived` has `emit(op, builder, getBuffer)`, with a
+/// buffer behind these if it has a `scratchType(op)`.
 template <typename Derived, typename Op>
 struct RuntimeCallModel
     : exec::RuntimeCallOpInterface::ExternalModel<Derived, Op> {
   OpOperand *getAccumulator(Operation *op, unsigned index) const {
     return Derived::accumulator(cast<Op>(op), index);
   }
-  void emitCalls(Operation *op, OpBuilder &builder, GetBuffer getBuffer) const {
-    Derived::emit(cast<Op>(op), builder, getBuffer);
+  RankedTensorType getScratchType(Operation *op) const {
+    return Derived::scratchType(cast<Op>(op));
+  }
+  void emitCalls(Operation *op, OpBuilder &builder, GetBuffer getBuffer,
+                 Value scratch) const {
+    if constexpr (std::is_invocable_v<decltype(Derived::emit), Op, OpBuilder &,
+                                      GetBuffer, Value>)
+      Derived::emit(cast<Op>(op), builder, getBuffer, scratch);
+    else
+      Derived::emit(cast<Op>(op), builder, getBuffer);
   }
   static OpOperand *accumulator(Op, unsigned) { return nullptr; }
+  static RankedTensorType scratchType(Op) { return {}; }
 };
 
 bool roundsToTF32(Operation *op, Value operand) {
@@ -129,13 +139,20 @@ struct AttentionModel : RuntimeCallModel<AttentionModel, nn::AttentionOp> {
 
 struct AttentionGradModel
     : RuntimeCallModel<AttentionGradModel, nn::AttentionGradOp> {
+  /// On GPUs, one kernel tells the other a number for each row.
+  static RankedTensorType scratchType(nn::AttentionGradOp op) {
+    auto info = zero::ProgramInfo::get(op->getParentOfType<ModuleOp>());
+    return StringRef(info.target).starts_with("host")
+               ? RankedTensorType()
+               : cast<RankedTensorType>(op.getLse().getType());
+  }
   static void emit(nn::AttentionGradOp op, OpBuilder &builder,
-                   GetBuffer getBuffer) {
+                   GetBuffer getBuffer, Value scratch) {
     exec::AttentionGradOp::create(
         builder, op.getLoc(), getBuffer(op.getDy()), getBuffer(op.getOut()),
         getBuffer(op.getLse()), getBuffer(op.getQ()), getBuffer(op.getK()),
         getBuffer(op.getV()), getBuffer(op.getKeys()),
-        getBuffer(op.getPositions()), getBuffer(op.getDq()),
+        getBuffer(op.getPositions()), scratch, getBuffer(op.getDq()),
         getBuffer(op.getDk()), getBuffer(op.getDv()), op.getNumHeads(),
         op.getNumKvHeads(), op.getScale(), op.getCausal(), op.getWindow(),
         op.getDropout(), op.getOpId(), op.getFirstHead(), op.getCap());

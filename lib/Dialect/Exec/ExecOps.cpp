@@ -282,6 +282,10 @@ LogicalResult AttentionGradOp::verify() {
   if (isPacked() != !getDk())
     return emitOpError(
         "needs a gradient for each of q, k and v, or for a packed q alone");
+  if (getDelta() && getDelta().getType() != getLse().getType())
+    return emitOpError("has delta of type ")
+           << getDelta().getType() << ", which should be that of lse, "
+           << getLse().getType();
   return verifyHeads(*this);
 }
 

@@ -192,7 +192,7 @@ template <int32_t Dim>
 POPLAR_INLINE void backwardQueries(const PoplarAttention *desc, void *dy,
                                    void *out, void *lse, void *q, void *k,
                                    void *v, void *keys, void *positions,
-                                   void *dq) {
+                                   void *deltas, void *dq) {
   int32_t tiles = (int32_t(desc->seq_len) + kTile - 1) / kTile;
   int32_t query = int32_t(blockX() % tiles) * kTile;
   Head head(desc, blockX() / tiles / desc->num_heads,
@@ -203,6 +203,8 @@ POPLAR_INLINE void backwardQueries(const PoplarAttention *desc, void *dy,
   for (int32_t r = 0; r < kRows; ++r) {
     delta[r] = multiplyRows(head.outputs(dy), head.outputs(out), row + r);
     high[r] = row + r < desc->seq_len ? head.lse(lse)[row + r] * kLog2E : 0.0f;
+    if (threadX() == 0 && row + r < desc->seq_len)
+      head.lse(deltas)[row + r] = delta[r];
     one[r] = 1;
   }
   Sums<Dim> result;
@@ -227,10 +229,9 @@ POPLAR_INLINE void backwardQueries(const PoplarAttention *desc, void *dy,
 
 template <int32_t Dim>
 POPLAR_INLINE void backwardKeys(const PoplarAttention *desc, void *dy,
-                                void *out, void *lse, void *q, void *k, void *v,
-                                void *keys, void *positions, void *dk,
-                                void *dv) {
-  POPLAR_SHARED float deltas[kTile];
+                                void *lse, void *q, void *k, void *v,
+                                void *keys, void *positions, void *deltas,
+                                void *dk, void *dv) {
   int32_t tiles = (int32_t(desc->seq_len) + kTile - 1) / kTile;
   int32_t key = int32_t(blockX() % tiles) * kTile;
   int64_t sample = blockX() / tiles / desc->num_kv_heads;
@@ -244,21 +245,12 @@ POPLAR_INLINE void backwardKeys(const PoplarAttention *desc, void *dy,
     Head head(desc, sample, first + member, keys, positions);
     for (int32_t query = head.firstQuery(key);
          query < head.endQuery(key, kTile); query += kTile) {
-      barrier();
-#pragma clang loop unroll(full)
-      for (int32_t r = 0; r < kRows; ++r) {
-        int32_t own = threadY() * kRows + r;
-        float delta =
-            multiplyRows(head.outputs(dy), head.outputs(out), query + own);
-        if (threadX() == 0)
-          deltas[own] = delta;
-      }
       float p[kRows], ds[kRows];
       multiply(p, head.keys(k), key, head.queries(q), query);
       multiply(ds, head.values(v), key, head.outputs(dy), query);
       int32_t at = query + threadX();
       float high = at < desc->seq_len ? head.lse(lse)[at] * kLog2E : 0.0f;
-      float delta = deltas[threadX()];
+      float delta = at < desc->seq_len ? head.lse(deltas)[at] : 0.0f;
 #pragma clang loop unroll(full)
       for (int32_t r = 0; r < kRows; ++r) {
         float score = head.score(p[r]);
@@ -301,16 +293,17 @@ extern "C" void poplar_gpu_attention_backward_q(const PoplarAttention *desc,
                                                 void *dy, void *out, void *lse,
                                                 void *q, void *k, void *v,
                                                 void *keys, void *positions,
-                                                void *dq, int64_t) {
+                                                void *delta, void *dq,
+                                                int64_t) {
   POPLAR_FOR_DIM(backwardQueries, desc, dy, out, lse, q, k, v, keys, positions,
-                 dq);
+                 delta, dq);
 }
 
 extern "C" void poplar_gpu_attention_backward_kv(const PoplarAttention *desc,
-                                                 void *dy, void *out, void *lse,
-                                                 void *q, void *k, void *v,
-                                                 void *keys, void *positions,
+                                                 void *dy, void *lse, void *q,
+                                                 void *k, void *v, void *keys,
+                                                 void *positions, void *delta,
                                                  void *dk, void *dv, int64_t) {
-  POPLAR_FOR_DIM(backwardKeys, desc, dy, out, lse, q, k, v, keys, positions, dk,
-                 dv);
+  POPLAR_FOR_DIM(backwardKeys, desc, dy, lse, q, k, v, keys, positions, delta,
+                 dk, dv);
 }

@@ -43,9 +43,10 @@ template <int32_t Dim> struct Shape {
   static constexpr int32_t kStride = Dim + 8;
   /// Keys of a tile, where rows are queries.
   static constexpr int32_t kKeys = Dim > 64 ? 32 : 64;
-  /// Queries of a tile, where rows are keys, and tiles at a time.
-  static constexpr int32_t kQueries = Dim > 64 ? 16 : 32;
-  static constexpr int32_t kStages = Dim > 64 ? 1 : 2;
+  /// Queries of a tile, where rows are keys, and how many of their scores are
+  /// in registers at a time.
+  static constexpr int32_t kQueries = 32;
+  static constexpr int32_t kTogether = Dim > 64 ? 16 : 32;
 };
 
 POPLAR_INLINE const uint16_t *place(const Matrix &m, int32_t row,
@@ -123,14 +124,13 @@ POPLAR_INLINE void storeRows(const Matrix &m, int32_t row,
     }
 }
 
-/// D of a row, by `Lanes` neighbouring lanes that read eight columns at a time.
-template <int32_t Lanes>
+/// D of a row, by the four lanes of a quad, which read eight columns at a time.
 POPLAR_INLINE float multiplyRowsOf(const Matrix &a, const Matrix &b,
                                    int32_t row) {
   using Words = const uint32_t __attribute__((ext_vector_type(4)));
   float sum = 0;
-  for (int32_t column = threadX() % Lanes * 8; column < a.dim && row < a.rows;
-       column += Lanes * 8) {
+  for (int32_t column = threadX() % 4 * 8; column < a.dim && row < a.rows;
+       column += 4 * 8) {
     Words x = *reinterpret_cast<Words *>(place(a, row, column)),
           y = *reinterpret_cast<Words *>(place(b, row, column));
 #pragma clang loop unroll(full)
@@ -139,10 +139,7 @@ POPLAR_INLINE float multiplyRowsOf(const Matrix &a, const Matrix &b,
       sum += second(a.type, x[i]) * second(b.type, y[i]);
     }
   }
-#pragma clang loop unroll(full)
-  for (int32_t lanes = 1; lanes < Lanes; lanes *= 2)
-    sum += shuffleXor(sum, lanes);
-  return sum;
+  return quadSum(sum);
 }
 
 /// Whether all of `keys` keys are seen by all of `queries` queries.
@@ -225,13 +222,15 @@ template <int32_t Dim, int32_t Keys> struct QueryBlock {
   POPLAR_INLINE SharedHalf *valueTile(int32_t stage) const {
     return tiles[stage][1];
   }
-  /// Waits for the tiles from `key` on, and starts to copy the next.
+  /// Waits for the tiles from `key` on, and starts to copy the next, over those
+  /// that all threads are done with then.
   POPLAR_INLINE void next(int32_t key, int32_t stage) const {
-    if (key + Keys < end)
-      start(key + Keys, stage ^ 1);
-    endCopies();
-    waitForCopies<1>();
+    waitForCopies<0>();
     barrier();
+    if (key + Keys < end) {
+      start(key + Keys, stage ^ 1);
+      endCopies();
+    }
   }
 
 private:
@@ -309,7 +308,6 @@ POPLAR_INLINE void forward(const PoplarAttention *desc, void *q, void *k,
       }
     }
     multiplyColumns<S::kStride>(type, result, p, block.valueTile(stage));
-    barrier();
   }
   float inverse[2];
 #pragma clang loop unroll(full)
@@ -327,7 +325,7 @@ template <int32_t Dim>
 POPLAR_INLINE void backwardQueries(const PoplarAttention *desc, void *dy,
                                    void *out, void *lse, void *q, void *k,
                                    void *v, void *keys, void *positions,
-                                   void *dq, int64_t batch) {
+                                   void *deltas, void *dq, int64_t batch) {
   using S = Shape<Dim>;
   constexpr int32_t kKeys = 32;
   using Block = QueryBlock<Dim, kKeys>;
@@ -343,8 +341,10 @@ POPLAR_INLINE void backwardQueries(const PoplarAttention *desc, void *dy,
 #pragma clang loop unroll(full)
   for (int32_t r = 0; r < 2; ++r) {
     int32_t own = row + quad() + 8 * r;
-    delta[r] = multiplyRowsOf<4>(head.outputs(dy), head.outputs(out), own);
+    delta[r] = multiplyRowsOf(head.outputs(dy), head.outputs(out), own);
     high[r] = own < desc->seq_len ? head.lse(lse)[own] * kLog2E : 0.0f;
+    if (threadX() % 4 == 0 && own < desc->seq_len)
+      head.lse(deltas)[own] = delta[r];
   }
   float result[S::kParts][4];
   clear(result);
@@ -371,7 +371,6 @@ POPLAR_INLINE void backwardQueries(const PoplarAttention *desc, void *dy,
       value = p * (value * head.dropout(own, at) - delta[r]);
     }
     multiplyColumns<S::kStride>(type, result, ds, block.keyTile(stage));
-    barrier();
   }
   const float scales[2] = {head.scale(), head.scale()};
   storeRows(head.queries(dq), row, result, scales);
@@ -379,89 +378,89 @@ POPLAR_INLINE void backwardQueries(const PoplarAttention *desc, void *dy,
 
 template <int32_t Dim>
 POPLAR_INLINE void backwardKeys(const PoplarAttention *desc, void *dy,
-                                void *out, void *lse, void *q, void *k, void *v,
-                                void *keys, void *positions, void *dk, void *dv,
-                                int64_t batch) {
+                                void *lse, void *q, void *k, void *v,
+                                void *keys, void *positions, void *delta,
+                                void *dk, void *dv, int64_t batch) {
   using S = Shape<Dim>;
-  constexpr int32_t kQueries = S::kQueries, kTile = kQueries * S::kStride;
-  constexpr int32_t kStages = S::kStages;
-  POPLAR_SHARED uint16_t own[2][kBlock * S::kStride]
-      __attribute__((aligned(16))),
-      tiles[kStages][2][kTile] __attribute__((aligned(16)));
-  POPLAR_SHARED float highs[kQueries], deltas[kQueries];
+  constexpr int32_t kQueries = S::kQueries, kTogether = S::kTogether;
+  // Queries and their gradients; the log-sum-exp in base 2 and D of each.
+  POPLAR_SHARED uint16_t tiles[2][2][kQueries * S::kStride]
+      __attribute__((aligned(16)));
+  POPLAR_SHARED float numbers[2][2 * kQueries] __attribute__((aligned(16)));
   int32_t type = desc->type;
   int32_t count = (int32_t(desc->seq_len) + kBlock - 1) / kBlock;
   auto heads = int32_t(desc->num_kv_heads);
   OwnTile place(count, int32_t(batch) * heads);
-  int32_t key = place.tile * kBlock;
-  int64_t sample = place.head / heads;
+  int32_t key = place.tile * kBlock, row = key + threadY() * kRows;
   int32_t group = int32_t(desc->num_heads) / heads;
-  int32_t member = place.head % heads * group;
-  int32_t row = key + threadY() * kRows;
-  Head owner(desc, sample, member, keys, positions);
-  startTile<kBlock, Dim>(own[0], owner.keys(k), key);
-  startTile<kBlock, Dim>(own[1], owner.values(v), key);
-  endCopies();
-  LeftShared<S::kStride> ofKeys = {own[0] + threadY() * kRows * S::kStride},
-                         ofValues = {own[1] + threadY() * kRows * S::kStride};
+  Head owner(desc, place.head / heads, place.head % heads * group, keys,
+             positions);
+
+  // Tiles of all heads that share the keys follow each other.
+  int32_t begin = owner.firstQuery(key), end = owner.endQuery(key, kBlock);
+  int32_t left = group * ((end - begin + kQueries - 1) / kQueries);
+  Head ahead = owner;
+  int32_t queryAhead = begin, thread = threadY() * kWarp + threadX();
+  auto start = [&](int32_t stage) __attribute__((always_inline)) {
+    startTile<kQueries, Dim>(tiles[stage][0], ahead.queries(q), queryAhead);
+    startTile<kQueries, Dim>(tiles[stage][1], ahead.outputs(dy), queryAhead);
+    endCopies();
+    int32_t at = queryAhead + thread % kQueries;
+    if (thread >= 2 * kQueries || at >= desc->seq_len)
+      return 0.0f;
+    return ahead.lse(thread < kQueries ? lse : delta)[at];
+  };
+  auto storeNumber = [&](int32_t stage,
+                         float number) __attribute__((always_inline)) {
+    if (thread < 2 * kQueries)
+      numbers[stage][thread] = thread < kQueries ? number * kLog2E : number;
+  };
+  storeNumber(0, start(0));
+
+  LeftRegisters<S::kSteps> ofKeys, ofValues;
+  loadLeft(ofKeys, owner.keys(k), row);
+  loadLeft(ofValues, owner.values(v), row);
   float dKeys[S::kParts][4], dValues[S::kParts][4];
   clear(dKeys);
   clear(dValues);
-  for (int32_t h = 0; h < group; ++h) {
-    Head head(desc, sample, member + h, keys, positions);
-    Matrix queries = head.queries(q), gradients = head.outputs(dy),
-           outputs = head.outputs(out);
-    int32_t begin = head.firstQuery(key), end = head.endQuery(key, kBlock);
-    int32_t stage = 0;
-    if (kStages == 2) {
-      startTile<kQueries, Dim>(tiles[0][0], queries, begin);
-      startTile<kQueries, Dim>(tiles[0][1], gradients, begin);
-      endCopies();
+  const float factor = owner.scale() * kLog2E;
+  for (int32_t stage = 0; left > 0; stage ^= 1) {
+    Head head = ahead;
+    int32_t query = queryAhead;
+    queryAhead += kQueries;
+    if (queryAhead >= end) {
+      queryAhead = begin;
+      ++ahead.head;
     }
-    for (int32_t query = begin; query < end; query += kQueries) {
-      // With one stage, this tile; with two, the one after it.
-      int32_t next = kStages == 2 ? query + kQueries : query;
-      int32_t to = kStages == 2 ? stage ^ 1 : 0;
-      if (next < end) {
-        startTile<kQueries, Dim>(tiles[to][0], queries, next);
-        startTile<kQueries, Dim>(tiles[to][1], gradients, next);
-      }
-      endCopies();
-      // All threads share the rows.
-      constexpr int32_t kLanes = kWarps * kWarp / kQueries;
-      int32_t i = (threadY() * kWarp + threadX()) / kLanes;
-      float delta = multiplyRowsOf<kLanes>(gradients, outputs, query + i);
-      if (threadX() % kLanes == 0) {
-        deltas[i] = delta;
-        highs[i] = query + i < desc->seq_len ? head.lse(lse)[query + i] * kLog2E
-                                             : 0.0f;
-      }
-      waitForCopies<kStages - 1>();
-      barrier();
-      float p[kQueries / 8][4], ds[kQueries / 8][4];
+    // All threads are done with the other stage, too.
+    waitForCopies<0>();
+    barrier();
+    float number = --left > 0 ? start(stage ^ 1) : 0.0f;
+#pragma clang loop unroll(full)
+    for (int32_t part = 0; part < kQueries; part += kTogether) {
+      const SharedHalf *queries = tiles[stage][0] + part * S::kStride,
+                       *gradients = tiles[stage][1] + part * S::kStride;
+      float p[kTogether / 8][4], ds[kTogether / 8][4];
       clear(p);
       clear(ds);
-      multiplyRows<S::kSteps, S::kStride>(type, p, ofKeys, tiles[stage][0]);
-      multiplyRows<S::kSteps, S::kStride>(type, ds, ofValues, tiles[stage][1]);
-      if (!seesAll(head, query, kQueries, row, kRows))
-        maskQueries(p, head, query, row + quad());
+      multiplyRows<S::kSteps, S::kStride>(type, p, ofKeys, queries);
+      multiplyRows<S::kSteps, S::kStride>(type, ds, ofValues, gradients);
+      if (!seesAll(head, query + part, kTogether, row, kRows))
+        maskQueries(p, head, query + part, row + quad());
 #pragma clang loop unroll(full)
-      for (int32_t i = 0; i < kQueries / 8 * 4; ++i) {
-        int32_t at = i / 4 * 8 + pairColumn() + i % 2;
+      for (int32_t i = 0; i < kTogether / 8 * 4; ++i) {
+        int32_t at = part + i / 4 * 8 + pairColumn() + i % 2;
         int32_t ownKey = row + quad() + i % 4 / 2 * 8;
         float &score = p[i / 4][i % 4], &value = ds[i / 4][i % 4];
-        float probability =
-            flushedExp2(score * (head.scale() * kLog2E) - highs[at]);
+        float probability = flushedExp2(score * factor - numbers[stage][at]);
         float kept = head.dropout(query + at, ownKey);
         score = probability * kept;
-        value = probability * (value * kept - deltas[at]);
+        value = probability * (value * kept - numbers[stage][kQueries + at]);
       }
-      multiplyColumns<S::kStride>(type, dValues, p, tiles[stage][1]);
-      multiplyColumns<S::kStride>(type, dKeys, ds, tiles[stage][0]);
-      barrier();
-      if (kStages == 2)
-        stage ^= 1;
+      multiplyColumns<S::kStride>(type, dValues, p, gradients);
+      multiplyColumns<S::kStride>(type, dKeys, ds, queries);
     }
+    storeNumber(stage ^ 1, number);
   }
   const float scales[2] = {owner.scale(), owner.scale()}, one[2] = {1, 1};
   storeRows(owner.keys(dk), row, dKeys, scales);
@@ -487,18 +486,20 @@ extern "C" void poplar_gpu_attention_mma_forward(const PoplarAttention *desc,
   POPLAR_FOR_DIM(forward, desc, q, k, v, keys, positions, out, lse, batch);
 }
 
-extern "C" void poplar_gpu_attention_mma_backward_q(
-    const PoplarAttention *desc, void *dy, void *out, void *lse, void *q,
-    void *k, void *v, void *keys, void *positions, void *dq, int64_t batch) {
+extern "C" void
+poplar_gpu_attention_mma_backward_q(const PoplarAttention *desc, void *dy,
+                                    void *out, void *lse, void *q, void *k,
+                                    void *v, void *keys, void *positions,
+                                    void *delta, void *dq, int64_t batch) {
   POPLAR_FOR_DIM(backwardQueries, desc, dy, out, lse, q, k, v, keys, positions,
-                 dq, batch);
+                 delta, dq, batch);
 }
 
 extern "C" void
 poplar_gpu_attention_mma_backward_kv(const PoplarAttention *desc, void *dy,
-                                     void *out, void *lse, void *q, void *k,
-                                     void *v, void *keys, void *positions,
+                                     void *lse, void *q, void *k, void *v,
+                                     void *keys, void *positions, void *delta,
                                      void *dk, void *dv, int64_t batch) {
-  POPLAR_FOR_DIM(backwardKeys, desc, dy, out, lse, q, k, v, keys, positions, dk,
-                 dv, batch);
+  POPLAR_FOR_DIM(backwardKeys, desc, dy, lse, q, k, v, keys, positions, delta,
+                 dk, dv, batch);
 }

@@ -19,6 +19,10 @@
 // CHECK: llvm.call @poplar_rt_launch(%[[CTX]], %[[ONE]], %{{.+}}, %[[B]], %[[EXTENT]])
 // CHECK: %[[ONE:.+]] = arith.constant 1 : i64
 // CHECK: llvm.call @poplar_rt_launch(%[[CTX]], %[[ONE]],
+// Its gradient takes two kernels, one of which writes a number for each row that
+// the other reads: 2 * 4 * 40 numbers a head, then q, dy, the output and dq of 8
+// columns, k and v of 8; and all but the output and dq, with dk and dv.
+// CHECK-COUNT-2: llvm.call @poplar_rt_launch(
 // CHECK: return
 // CHECK-NOT: gpu.module
 // CHECK: exec.gpu_kernel "sum" block [32, 8, 1] pointers 3 parts_per_block 8 bytes 128 per_sample 4000 flops_per_sample 0
@@ -28,6 +32,10 @@
 // CHECK: exec.gpu_kernel "poplar_gpu_attention_forward_1"
 // At most three keys before a query, but all behind it: 1600 - 36 * 37 / 2 pairs.
 // CHECK-SAME: flops_per_sample 29888
+// CHECK: exec.gpu_kernel "poplar_gpu_attention_backward_q_0" block [32, 8, 1] pointers 10 parts_per_block 1
+// CHECK-SAME: bytes 0 per_sample 8320 flops_per_sample 39360
+// CHECK: exec.gpu_kernel "poplar_gpu_attention_backward_kv_0" block [32, 8, 1] pointers 10 parts_per_block 1
+// CHECK-SAME: bytes 0 per_sample 8320 flops_per_sample 52480
 // CHECK: exec.gpu_kernel "poplar_sum_squares" block [256, 1, 1] pointers 2 parts_per_block 16384
 // CHECK-SAME: calls "poplar_gpu_sum_squares" bytes 0 per_sample 4 flops_per_sample 0
 // CHECK: exec.gpu_kernel "poplar_scale" block [256, 1, 1] pointers 3 parts_per_block 256
@@ -53,6 +61,8 @@ module attributes {gpu.container_module} {
     exec.attention %0 into %y, %lse causal heads 2 kv_heads 2 scale 0.5 : (memref<?x40x24xf32>, memref<?x40x8xf32>, memref<?x2x40xf32>)
     exec.attention %0 into %y, %lse causal heads 2 kv_heads 2 scale 0.5 : (memref<?x40x24xf32>, memref<?x40x8xf32>, memref<?x2x40xf32>)
     exec.attention %0 into %y, %lse heads 2 kv_heads 2 scale 0.5 window 4 : (memref<?x40x24xf32>, memref<?x40x8xf32>, memref<?x2x40xf32>)
+    %delta = exec.buffer batch at 20480 : memref<?x2x40xf32>
+    exec.attention_grad %y, %y, %lse, %0 delta %delta into %x causal heads 2 kv_heads 2 scale 0.5 : (memref<?x40x8xf32>, memref<?x40x8xf32>, memref<?x2x40xf32>, memref<?x40x24xf32>, memref<?x2x40xf32>, memref<?x40x24xf32>)
     exec.return
   }
 }

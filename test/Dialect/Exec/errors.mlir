@@ -156,6 +156,17 @@ exec.function unit @unit(%x: memref<?x4x512xf32>, %lse: memref<?x1x4xf32>) scrat
 
 // -----
 
+exec.function step @attention_grad() {
+  %x = exec.buffer batch at 0 : memref<?x4x8xf32>
+  %qkv = exec.buffer batch at 128 : memref<?x4x24xf32>
+  %lse = exec.buffer batch at 512 : memref<?x2x4xf32>
+  // expected-error@below {{'exec.attention_grad' op has delta of type 'memref<?x4x8xf32>', which should be that of lse, 'memref<?x2x4xf32>'}}
+  exec.attention_grad %x, %x, %lse, %qkv delta %x into %qkv heads 2 kv_heads 2 scale 0.5 : (memref<?x4x8xf32>, memref<?x4x8xf32>, memref<?x2x4xf32>, memref<?x4x24xf32>, memref<?x4x8xf32>, memref<?x4x24xf32>)
+  exec.return
+}
+
+// -----
+
 nn.parameter @w : tensor<8x8xf32> ones
 zero.bucket @a [@w]
 exec.function step @step() inputs <ids = 0> {

@@ -86,6 +86,7 @@ exec.function step @step() inputs <ids = 0, targets = 128> result 256 : memref<?
 // CHECK: exec.port gradient_in : memref<?x4x8xf32>
 // CHECK: exec.attention %{{.+}}, %{{.+}}, %{{.+}} keys %{{.+}} into %{{.+}}, %{{.+}} causal heads 2 kv_heads 2 scale 5.000000e-01 window 3 dropout 1.000000e-01 op_id 7 :
 // CHECK: exec.attention_grad %{{.+}}, %{{.+}}, %{{.+}}, %{{.+}} into %{{.+}} heads 2 kv_heads 2 scale 5.000000e-01 :
+// CHECK: exec.attention_grad %{{.+}}, %{{.+}}, %{{.+}}, %{{.+}} delta %[[DELTA:.+]] into %{{.+}} heads 2 kv_heads 2 scale 5.000000e-01 :
 // CHECK: exec.embedding_grad %{{.+}}, %{{.+}} into %{{.+}} padding_idx 0 :
 // CHECK: exec.send gradient
 // CHECK: exec.receive activation
@@ -99,6 +100,8 @@ exec.function turn @turn() inputs <ids = 0> {
   %qkv = exec.buffer slot at 128 : memref<?x4x24xf32>
   %d = exec.buffer batch at 192 : memref<?x4x24xf32>
   exec.attention_grad %y, %y, %lse, %qkv into %d heads 2 kv_heads 2 scale 0.5 : (memref<?x4x8xf32>, memref<?x4x8xf32>, memref<?x2x4xf32>, memref<?x4x24xf32>, memref<?x4x24xf32>)
+  %delta = exec.buffer batch at 576 : memref<?x2x4xf32>
+  exec.attention_grad %y, %y, %lse, %qkv delta %delta into %d heads 2 kv_heads 2 scale 0.5 : (memref<?x4x8xf32>, memref<?x4x8xf32>, memref<?x2x4xf32>, memref<?x4x24xf32>, memref<?x2x4xf32>, memref<?x4x24xf32>)
   %acc = exec.buffer fixed at 0 : memref<16x8xf32>
   exec.embedding_grad %y, %ids into %acc padding_idx 0 : (memref<?x4x8xf32>, memref<?x4xi32>, memref<16x8xf32>)
   exec.send gradient

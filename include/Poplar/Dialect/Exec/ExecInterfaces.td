@@ -24,10 +24,17 @@ def RuntimeCallOpInterface : OpInterface<"RuntimeCallOpInterface"> {
       }], "::mlir::OpOperand *", "getAccumulator", (ins "unsigned":$index),
       /*methodBody=*/"", /*defaultImplementation=*/"return nullptr;">,
     InterfaceMethod<[{
+        The type, as of a result, of memory that the calls need while they run,
+        besides operands and results; null if they need none.
+      }], "::mlir::RankedTensorType", "getScratchType", (ins),
+      /*methodBody=*/"", /*defaultImplementation=*/"return {};">,
+    InterfaceMethod<[{
         Creates the calls. `getBuffer` gives the buffer of an operand or a
-        result, and a null value for a null value.
+        result, and a null value for a null value. `scratch` is a buffer of
+        `getScratchType()`, or null.
       }], "void", "emitCalls", (ins "::mlir::OpBuilder &":$builder,
-        "::llvm::function_ref<::mlir::Value(::mlir::Value)>":$getBuffer)>
+        "::llvm::function_ref<::mlir::Value(::mlir::Value)>":$getBuffer,
+        "::mlir::Value":$scratch)>
   ];
 }
 

@@ -506,16 +506,22 @@ def Exec_AttentionOp : Exec_AttentionBase<"attention"> {
 
 def Exec_AttentionGradOp : Exec_AttentionBase<"attention_grad"> {
   let summary = "nn.attention_grad on buffers";
+  let description = [{
+    `delta` is scratch of the shape of `lse`, on GPUs: the kernel of the
+    gradient of q leaves dy . out of each row and head there for that of k and v.
+  }];
   let arguments =
       !con((ins Exec_Buffer:$dy, Exec_Buffer:$out, Exec_Buffer:$lse,
                Exec_Buffer:$q, Optional<Exec_Buffer>:$k,
                Optional<Exec_Buffer>:$v, Optional<Exec_Buffer>:$keys,
-               Optional<Exec_Buffer>:$positions, Exec_Buffer:$dq,
+               Optional<Exec_Buffer>:$positions,
+               Optional<Exec_Buffer>:$delta, Exec_Buffer:$dq,
                Optional<Exec_Buffer>:$dk, Optional<Exec_Buffer>:$dv),
            attributes);
   let assemblyFormat = [{
     $dy `,` $out `,` $lse `,` $q (`,` $k^ `,` $v)? (`keys` $keys^)?
-    (`positions` $positions^)? `into` $dq (`,` $dk^ `,` $dv)? (`causal` $causal^)?
+    (`positions` $positions^)? (`delta` $delta^)?
+    `into` $dq (`,` $dk^ `,` $dv)? (`causal` $causal^)?
     `heads` $num_heads `kv_heads` $num_kv_heads `scale` $scale
     (`window` $window^)? (`dropout` $dropout^)? (`op_id` $op_id^)?
     (`first_head` $first_head^)? (`cap` $cap^)? attr-dict `:` `(` type(operands) `)`
