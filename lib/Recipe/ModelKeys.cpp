@@ -358,13 +358,9 @@ void poplar::decideTargets(Translator &t, const RecipeEntry &entry) {
       names.push_back(element.text);
   bool isLinear = t.top().isTrue("lora_target_linear") ||
                   (modules && modules->text == "all-linear");
-  if (modules && names.empty() && modules->text != "all-linear") {
-    if (&entry == modules)
-      t.refuse(entry, "a text is a regular expression for whole names of "
-                      "modules; give a list of their last parts, such as "
-                      "[q_proj, v_proj], or lora_target_linear: true");
-    else
-      t.accept(entry, "--lora-targets all-linear");
+  // A text is a regular expression; beside all linear layers, it is a name.
+  if (modules && names.empty() && !isLinear) {
+    t.honour(entry, "--lora-target-pattern", modules->text);
     return;
   }
   if (isLinear && llvm::any_of(names, isEmbedding)) {

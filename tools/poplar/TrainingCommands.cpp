@@ -242,7 +242,7 @@ void TrainingArguments::addImportOptions(CLI::App *command) {
       ->group(group);
   import.addOf(command, lender,
                {"lora-rank", "lora-alpha", "lora-dropout", "lora-targets",
-                "lora-modules-to-save", "frozen-format"},
+                "lora-target-pattern", "lora-modules-to-save", "frozen-format"},
                group);
   command->get_option("--lora-rank")
       ->description("Rank of the adapters (default: 16)");
@@ -264,7 +264,7 @@ std::string TrainingArguments::completeImport() {
   if (trainsAll) {
     for (const char *name :
          {"lora-rank", "lora-alpha", "lora-dropout", "lora-targets",
-          "lora-modules-to-save", "frozen-format"})
+          "lora-target-pattern", "lora-modules-to-save", "frozen-format"})
       if (import.isGiven(name))
         return std::string("--full trains all weights: leave out --") + name;
   } else if (isFineTuning && !import.isGiven("lora-rank")) {

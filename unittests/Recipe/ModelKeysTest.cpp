@@ -43,9 +43,12 @@ TEST_F(RecipeTest, AdaptersAreThoseOfPEFT) {
   EXPECT_EQ(fail(complete(lora)),
             "recipe.yaml:8:1: adapter: lora_target_modules is missing, or "
             "lora_target_linear: true for all linear layers");
-  EXPECT_EQ(listRefused(complete(lora + "lora_target_modules: "
-                                        "model.layers.[0-9]+.mlp\n")),
-            "lora_target_modules");
+  words = translate(lora + "lora_target_modules: 'layers.[0-9]+.mlp'\n");
+  EXPECT_TRUE(has(words, "--lora-target-pattern layers.[0-9]+.mlp")) << words;
+  words = translate(lora + "lora_target_modules: 'layers.[0-9]+.mlp'\n"
+                           "lora_target_linear: true\n");
+  EXPECT_TRUE(has(words, "--lora-targets all-linear")) << words;
+  EXPECT_EQ(words.find("pattern"), words.npos) << words;
 }
 
 TEST_F(RecipeTest, ModulesToSaveAreThoseOfPEFT) {
