@@ -144,8 +144,8 @@ static bool isCalled(llvm::StringRef stored, llvm::StringRef name) {
 bool WeightFile::addRows(StoredTensor &tensor, const TokenTensor &what,
                          uint64_t key, const RowRequest &request,
                          std::string &more, std::string &error) const {
-  NumberFormat format;
-  if (!findNumberFormat(tensor.type, format)) {
+  RowFormat format;
+  if (!findRowFormat(tensor.type, format)) {
     error = path + ": tensor '" + tensor.name + "' is of type " + tensor.type +
             "; F32, BF16 and F16 can get rows";
     return false;

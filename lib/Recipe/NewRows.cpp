@@ -20,28 +20,28 @@ using namespace poplar;
 /// The part of the covariance of old rows that new ones have.
 static constexpr double kSpread = 1e-9;
 
-bool poplar::findNumberFormat(llvm::StringRef name, NumberFormat &format) {
-  auto found = llvm::StringSwitch<std::optional<NumberFormat>>(name)
-                   .Case("F32", NumberFormat::F32)
-                   .Case("BF16", NumberFormat::BF16)
-                   .Case("F16", NumberFormat::F16)
+bool poplar::findRowFormat(llvm::StringRef name, RowFormat &format) {
+  auto found = llvm::StringSwitch<std::optional<RowFormat>>(name)
+                   .Case("F32", RowFormat::F32)
+                   .Case("BF16", RowFormat::BF16)
+                   .Case("F16", RowFormat::F16)
                    .Default(std::nullopt);
-  format = found.value_or(NumberFormat::F32);
+  format = found.value_or(RowFormat::F32);
   return found.has_value();
 }
 
-int64_t poplar::getBytes(NumberFormat format) {
-  return format == NumberFormat::F32 ? 4 : 2;
+int64_t poplar::getBytes(RowFormat format) {
+  return format == RowFormat::F32 ? 4 : 2;
 }
 
-static const llvm::fltSemantics &getSemantics(NumberFormat format) {
-  return format == NumberFormat::F32    ? llvm::APFloat::IEEEsingle()
-         : format == NumberFormat::BF16 ? llvm::APFloat::BFloat()
-                                        : llvm::APFloat::IEEEhalf();
+static const llvm::fltSemantics &getSemantics(RowFormat format) {
+  return format == RowFormat::F32    ? llvm::APFloat::IEEEsingle()
+         : format == RowFormat::BF16 ? llvm::APFloat::BFloat()
+                                     : llvm::APFloat::IEEEhalf();
 }
 
 /// Appends numbers, rounded to the nearest.
-static void append(std::string &bytes, NumberFormat format, double number) {
+static void append(std::string &bytes, RowFormat format, double number) {
   llvm::APFloat value(number);
   bool losesInfo = false;
   value.convert(getSemantics(format), llvm::APFloat::rmNearestTiesToEven,
@@ -69,9 +69,9 @@ std::string poplar::drawRandom(const NewRows &rows, double stdDev) {
 }
 
 /// Reads numbers of two bytes by a table, and others as they are.
-static std::vector<float> makeTable(NumberFormat format) {
+static std::vector<float> makeTable(RowFormat format) {
   std::vector<float> table;
-  if (format == NumberFormat::F32)
+  if (format == RowFormat::F32)
     return table;
   for (uint32_t bits = 0; bits < 1 << 16; ++bits) {
     llvm::APFloat value(getSemantics(format), llvm::APInt(16, bits));

@@ -33,16 +33,16 @@
 
 namespace poplar {
 
-enum class NumberFormat { F32, BF16, F16 };
+enum class RowFormat { F32, BF16, F16 };
 
 /// The format that safetensors calls `name`. False if it is none of these.
-bool findNumberFormat(llvm::StringRef name, NumberFormat &format);
+bool findRowFormat(llvm::StringRef name, RowFormat &format);
 
 /// Bytes of a number.
-int64_t getBytes(NumberFormat format);
+int64_t getBytes(RowFormat format);
 
 struct NewRows {
-  NumberFormat format;
+  RowFormat format;
   /// Rows that there are, and numbers in each.
   int64_t oldRows, columns;
   /// Rows to draw.

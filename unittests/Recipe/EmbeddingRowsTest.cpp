@@ -238,7 +238,7 @@ std::vector<float> toFloats(const std::string &bytes) {
 }
 
 TEST(NewRowsTest, RandomRowsAreNormal) {
-  NewRows rows = {NumberFormat::F32, 10, 100, 200, 3};
+  NewRows rows = {RowFormat::F32, 10, 100, 200, 3};
   std::vector<float> values = toFloats(drawRandom(rows, 0.02));
   double sum = 0, squares = 0, fourths = 0;
   for (double x : values) {
@@ -276,7 +276,7 @@ TEST(NewRowsTest, RowsNearTheMeanHaveItsCovariance) {
   for (int64_t i = 0; i < Rows; ++i)
     add(old[2 * i] - mean[0], old[2 * i + 1] - mean[1], covariance, Rows);
   std::string bytes(reinterpret_cast<const char *>(old.data()), 8 * Rows);
-  NewRows rows = {NumberFormat::F32, Rows, 2, Count, 3};
+  NewRows rows = {RowFormat::F32, Rows, 2, Count, 3};
   std::vector<float> drawn = toFloats(drawNearMean(rows, bytes));
   double found[3] = {}, unit = std::sqrt(1e-9);
   for (int64_t i = 0; i < Count; ++i)
@@ -285,7 +285,7 @@ TEST(NewRowsTest, RowsNearTheMeanHaveItsCovariance) {
   for (int i = 0; i < 3; ++i)
     EXPECT_NEAR(found[i], covariance[i], 0.03 * covariance[0]) << i;
   // With no more rows than columns, it is the mean.
-  rows = {NumberFormat::F32, 2, 60, 1, 3};
+  rows = {RowFormat::F32, 2, 60, 1, 3};
   drawn = toFloats(drawNearMean(rows, bytes));
   for (int64_t i = 0; i < 60; ++i)
     EXPECT_EQ(drawn[i], float((double(old[i]) + old[60 + i]) / 2));
