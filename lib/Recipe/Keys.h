@@ -32,6 +32,7 @@ void decideSameModel(Translator &t, const RecipeEntry &entry);
 void decideSpecialTokens(Translator &t, const RecipeEntry &entry);
 void decideTokens(Translator &t, const RecipeEntry &entry);
 void decideRounding(Translator &t, const RecipeEntry &entry);
+void decideNewRows(Translator &t, const RecipeEntry &entry);
 void decideAdapter(Translator &t, const RecipeEntry &entry);
 void decideRank(Translator &t, const RecipeEntry &entry);
 void decideAlpha(Translator &t, const RecipeEntry &entry);

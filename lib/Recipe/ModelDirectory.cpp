@@ -8,7 +8,6 @@
 
 #include "ModelDirectory.h"
 #include "Poplar/Support/JSON.h"
-#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/FileSystem.h"
@@ -18,7 +17,7 @@
 
 using namespace poplar;
 
-static std::string join(llvm::StringRef directory, llvm::StringRef name) {
+std::string poplar::joinPath(llvm::StringRef directory, llvm::StringRef name) {
   llvm::SmallString<128> path(directory);
   llvm::sys::path::append(path, name);
   return path.str().str();
@@ -34,11 +33,11 @@ static std::string getHubCache() {
   if (llvm::StringRef cache = getVariable("HF_HUB_CACHE"); !cache.empty())
     return cache.str();
   if (llvm::StringRef home = getVariable("HF_HOME"); !home.empty())
-    return join(home, "hub");
+    return joinPath(home, "hub");
   llvm::StringRef caches = getVariable("XDG_CACHE_HOME");
   std::string root =
-      caches.empty() ? join(getVariable("HOME"), ".cache") : caches.str();
-  return join(join(root, "huggingface"), "hub");
+      caches.empty() ? joinPath(getVariable("HOME"), ".cache") : caches.str();
+  return joinPath(joinPath(root, "huggingface"), "hub");
 }
 
 std::string poplar::findModelDirectory(const std::string &name,
@@ -51,19 +50,20 @@ std::string poplar::findModelDirectory(const std::string &name,
     return "";
   std::string folder = "models--" + organisation.str() +
                        (model.empty() ? "" : "--") + model.str();
-  std::string directory = join(getHubCache(), folder);
+  std::string directory = joinPath(getHubCache(), folder);
   std::string commit = revision.empty() ? "main" : revision;
-  if (auto reference =
-          llvm::MemoryBuffer::getFile(join(join(directory, "refs"), commit)))
+  if (auto reference = llvm::MemoryBuffer::getFile(
+          joinPath(joinPath(directory, "refs"), commit)))
     commit = (*reference)->getBuffer().trim().str();
-  std::string snapshot = join(join(directory, "snapshots"), commit);
-  return llvm::sys::fs::exists(join(snapshot, "config.json")) ? snapshot : "";
+  std::string snapshot = joinPath(joinPath(directory, "snapshots"), commit);
+  return llvm::sys::fs::exists(joinPath(snapshot, "config.json")) ? snapshot
+                                                                  : "";
 }
 
 std::string poplar::readSpecialToken(const std::string &directory,
                                      const std::string &name) {
-  auto document = json::Document::open(join(directory, "tokenizer_config.json"),
-                                       "tokenizer_config.json");
+  auto document = json::Document::open(
+      joinPath(directory, "tokenizer_config.json"), "tokenizer_config.json");
   json::Value root = document->getRoot();
   if (document->hasError() || !root.isObject())
     return "";
@@ -75,40 +75,34 @@ std::string poplar::readSpecialToken(const std::string &directory,
 
 int64_t poplar::readVocabularySize(const std::string &directory) {
   auto document =
-      json::Document::open(join(directory, "config.json"), "config.json");
+      json::Document::open(joinPath(directory, "config.json"), "config.json");
   json::Value root = document->getRoot();
-  if (document->hasError() || !root.isObject() ||
-      !root["vocab_size"].isNumber())
+  if (document->hasError() || !root.isObject())
     return 0;
-  int64_t rows = root["vocab_size"].getInteger();
+  json::Value inner = root["text_config"],
+              size = (inner.isObject() ? inner : root)["vocab_size"];
+  if (!size.isNumber())
+    return 0;
+  int64_t rows = size.getInteger();
   return document->hasError() ? 0 : rows;
 }
 
-/// Beginnings of values of model_type whose head is tied by default.
-static constexpr llvm::StringRef kTiedByDefault[] = {"gemma", "gpt2",
-                                                     "smollm3"};
-
-bool poplar::hasTiedHead(const std::string &directory) {
+std::string poplar::readModelType(const std::string &directory) {
   auto document =
-      json::Document::open(join(directory, "config.json"), "config.json");
+      json::Document::open(joinPath(directory, "config.json"), "config.json");
   json::Value root = document->getRoot();
-  if (document->hasError() || !root.isObject())
-    return false;
-  json::Value flag = root["tie_word_embeddings"], type = root["model_type"];
-  if (flag.isPresent() && !flag.isString() && !flag.isNumber())
-    return flag.getBool();
-  std::string name = type.isString() ? type.getString() : "";
-  return llvm::any_of(kTiedByDefault, [&](llvm::StringRef beginning) {
-    return llvm::StringRef(name).starts_with(beginning);
-  });
+  return !document->hasError() && root.isObject() &&
+                 root["model_type"].isString()
+             ? root["model_type"].getString()
+             : "";
 }
 
 bool poplar::shipsChatTemplate(const std::string &directory) {
   for (const char *name : {"chat_template.jinja", "chat_template.json"})
-    if (llvm::sys::fs::exists(join(directory, name)))
+    if (llvm::sys::fs::exists(joinPath(directory, name)))
       return true;
-  auto document = json::Document::open(join(directory, "tokenizer_config.json"),
-                                       "tokenizer_config.json");
+  auto document = json::Document::open(
+      joinPath(directory, "tokenizer_config.json"), "tokenizer_config.json");
   json::Value root = document->getRoot();
   return !document->hasError() && root.isObject() &&
          root["chat_template"].isPresent();

@@ -9,10 +9,15 @@
 #ifndef POPLAR_LIB_RECIPE_MODELDIRECTORY_H
 #define POPLAR_LIB_RECIPE_MODELDIRECTORY_H
 
+#include "llvm/ADT/StringRef.h"
+
 #include <cstdint>
 #include <string>
 
 namespace poplar {
+
+/// The path of a file in a directory.
+std::string joinPath(llvm::StringRef directory, llvm::StringRef name);
 
 /// The directory that holds a model: `name` itself if there is such a
 /// directory, or the snapshot of a `revision` (empty for main) that the cache
@@ -28,8 +33,9 @@ std::string readSpecialToken(const std::string &directory,
 /// The rows of the embedding by config.json; 0 if it does not say.
 int64_t readVocabularySize(const std::string &directory);
 
-/// Whether the model's embedding is its head, too, by its config.json.
-bool hasTiedHead(const std::string &directory);
+/// The family of the model by config.json, as in `gpt_neox`; empty if it does
+/// not say.
+std::string readModelType(const std::string &directory);
 
 /// Whether the model comes with a template for conversations.
 bool shipsChatTemplate(const std::string &directory);

@@ -124,6 +124,8 @@ static bool hasAdapter(const Translator &t) {
   return t.top().find("adapter")->node != nullptr;
 }
 
+static constexpr const char *kRoundedTo32 = "resize_token_embeddings_to_32x";
+
 /// The tokens that a recipe changes.
 static TokenChanges collectTokens(const Translator &t) {
   TokenChanges changes;
@@ -133,7 +135,30 @@ static TokenChanges collectTokens(const Translator &t) {
       changes.endToken = end.str();
   if (const RecipeEntry *tokens = t.top().find("tokens"))
     changes.added = listTexts(*tokens);
+  if (t.top().isTrue(kRoundedTo32))
+    changes.rowMultiple = 32;
   return changes;
+}
+
+/// Whether the embedding gets rows.
+static bool addsRows(const Translator &t) {
+  std::string directory = t.getModelDirectory();
+  TokenChanges changes = collectTokens(t);
+  return !directory.empty() && !changes.isEmpty() &&
+         checkTokens(directory, changes).empty() &&
+         countNewRows(directory, changes) > 0;
+}
+
+/// Whether both the embedding and the head are trained, by the names that
+/// axolotl wants. It fails otherwise where tokens change beside an adapter:
+/// rows of new tokens would stay as they are.
+static bool trainsRows(const Translator &t) {
+  const RecipeEntry *saved = t.top().find("lora_modules_to_save");
+  std::vector<std::string> names =
+      saved ? listTexts(*saved) : std::vector<std::string>();
+  bool isNeoX = readModelType(t.getModelDirectory()) == "gpt_neox";
+  return llvm::is_contained(names, isNeoX ? "embed_in" : "embed_tokens") &&
+         llvm::is_contained(names, isNeoX ? "embed_out" : "lm_head");
 }
 
 /// Why tokens cannot be changed as the recipe wants it; empty if they can.
@@ -144,13 +169,12 @@ static std::string checkChanges(const Translator &t,
     return "the model is not there to compare the tokens with its tokenizer";
   if (std::string why = checkTokens(directory, changes); !why.empty())
     return why;
-  // axolotl fails then: rows of new tokens would stay as they are.
-  if (!changes.endToken.empty() && hasAdapter(t) &&
-      !t.top().find("lora_modules_to_save") &&
-      !hasToken(directory, changes.endToken))
-    return changes.endToken + " is a new token, whose row of the embedding is "
-                              "trained beside an adapter only with "
-                              "lora_modules_to_save";
+  bool hasNewEnd =
+      !changes.endToken.empty() && !hasToken(directory, changes.endToken);
+  if (hasAdapter(t) && !trainsRows(t) && (hasNewEnd || !changes.added.empty()))
+    return "rows of new tokens are trained beside an adapter only with "
+           "lora_modules_to_save: [embed_tokens, lm_head], which axolotl "
+           "demands, too (of gpt_neox: [embed_in, embed_out])";
   return "";
 }
 
@@ -211,20 +235,30 @@ void poplar::decideSpecialTokens(Translator &t, const RecipeEntry &entry) {
     t.honour(entry, "--eos-token", changes.endToken);
 }
 
-/// The rows of an embedding come in multiples of it.
-static constexpr int64_t kRoundedTo = 32;
-
 void poplar::decideRounding(Translator &t, const RecipeEntry &entry) {
-  int64_t rows = readVocabularySize(t.getModelDirectory());
-  if (entry.text == "false")
-    t.ignore(entry, "the embedding keeps its rows");
-  else if (rows > 0 && rows % kRoundedTo == 0)
+  std::string directory = t.getModelDirectory();
+  TokenChanges changes = collectTokens(t);
+  int64_t multiple = changes.rowMultiple, rows = readVocabularySize(directory);
+  std::string why = directory.empty() ? "the model is not there"
+                                      : checkTokens(directory, changes);
+  if (multiple == 0)
+    t.ignore(entry, "rows are added as tokens need them");
+  else if (why.empty() && countNewRows(directory, changes) > 0)
+    t.honour(entry, "--embedding-multiple", std::to_string(multiple));
+  else if (why.empty() || (changes.added.empty() && changes.endToken.empty() &&
+                           rows > 0 && rows % multiple == 0))
     // axolotl only adds rows, where there are fewer than tokens.
     t.ignore(entry, "the embedding has " + std::to_string(rows) +
-                        " rows, a multiple of 32");
+                        " rows, which are enough");
   else
-    t.refuse(entry, "rows are not added to the embedding; remove it, or save "
-                    "the model after resize_token_embeddings of transformers");
+    t.refuse(entry, why);
+}
+
+void poplar::decideNewRows(Translator &t, const RecipeEntry &entry) {
+  if (addsRows(t))
+    t.honour(entry, "--new-rows", entry.text == "true" ? "mean" : "random");
+  else if (entry.node)
+    t.ignore(entry, "the embedding gets no rows");
 }
 
 /// Handles a key that is for adapters; false if there are none.
@@ -324,13 +358,9 @@ void poplar::decideTargets(Translator &t, const RecipeEntry &entry) {
       names.push_back(element.text);
   bool isLinear = t.top().isTrue("lora_target_linear") ||
                   (modules && modules->text == "all-linear");
-  if (modules && names.empty() && modules->text != "all-linear") {
-    if (&entry == modules)
-      t.refuse(entry, "a text is a regular expression for whole names of "
-                      "modules; give a list of their last parts, such as "
-                      "[q_proj, v_proj], or lora_target_linear: true");
-    else
-      t.accept(entry, "--lora-targets all-linear");
+  // A text is a regular expression; beside all linear layers, it is a name.
+  if (modules && names.empty() && !isLinear) {
+    t.honour(entry, "--lora-target-pattern", modules->text);
     return;
   }
   if (isLinear && llvm::any_of(names, isEmbedding)) {
@@ -352,10 +382,6 @@ void poplar::decideSavedModules(Translator &t, const RecipeEntry &entry) {
              return name.empty() || name.find(',') != name.npos;
            }))
     t.fail(entry, "expected names of modules, found " + entry.node->describe());
-  else if (hasTiedHead(t.getModelDirectory()) &&
-           llvm::any_of(names, isEmbedding))
-    t.refuse(entry, "the embedding of the model is its head, too, and PEFT "
-                    "trains a copy of each; leave them out");
   else
     t.honour(entry, "--lora-modules-to-save", llvm::join(names, ","));
 }

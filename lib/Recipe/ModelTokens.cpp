@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Recipe/ModelTokens.h"
+#include "EmbeddingRows.h"
 #include "ModelDirectory.h"
 #include "Poplar/Support/JSON.h"
 #include "Poplar/Support/JSONEdit.h"
@@ -18,6 +19,7 @@
 #include "llvm/Support/raw_ostream.h"
 #include <algorithm>
 #include <optional>
+#include <set>
 
 using namespace poplar;
 namespace fs = llvm::sys::fs;
@@ -29,19 +31,13 @@ static constexpr const char *kChanged[] = {
     kTokenizer, "tokenizer_config.json", "special_tokens_map.json",
     "config.json", "generation_config.json"};
 
-static std::string makePath(llvm::StringRef directory, llvm::StringRef name) {
-  llvm::SmallString<128> path(directory);
-  llvm::sys::path::append(path, name);
-  return path.str().str();
-}
-
 namespace {
 /// tokenizer.json, and how it is to be changed.
 class TokenAdder {
 public:
   explicit TokenAdder(const std::string &directory) {
     document =
-        json::Document::open(makePath(directory, kTokenizer), kTokenizer);
+        json::Document::open(joinPath(directory, kTokenizer), kTokenizer);
     root.emplace(document->getRoot());
     if (document->hasError() || !root->isObject() ||
         !(*root)["model"].isObject())
@@ -111,24 +107,40 @@ bool poplar::hasToken(const std::string &directory, const std::string &token) {
   return adder.next == before;
 }
 
+/// The ids of all tokens, with those to add, end here.
+static int64_t countTokens(TokenAdder &adder, const TokenChanges &changes) {
+  for (const std::string &token : changes.added)
+    adder.add(token, /*isSpecial=*/false);
+  if (!changes.endToken.empty())
+    adder.add(changes.endToken, /*isSpecial=*/true);
+  return adder.next;
+}
+
 std::string poplar::checkTokens(const std::string &directory,
                                 const TokenChanges &changes) {
   TokenAdder adder(directory);
   if (!adder.isRead)
     return "the model has no tokenizer.json to change; save its tokenizer by "
            "save_pretrained of transformers";
-  int64_t before = adder.next;
-  for (const std::string &token : changes.added)
-    adder.add(token, /*isSpecial=*/false);
-  if (!changes.endToken.empty())
-    adder.add(changes.endToken, /*isSpecial=*/true);
-  int64_t rows = readVocabularySize(directory);
-  if (adder.next == before || adder.next <= rows)
+  int64_t before = adder.next, tokens = countTokens(adder, changes);
+  if (changes.rowMultiple == 0 && tokens == before)
     return "";
-  return "the embedding has " + std::to_string(rows) + " rows, and there " +
-         "would be " + std::to_string(adder.next) +
-         " tokens; add them by add_tokens and resize_token_embeddings of "
-         "transformers, and give that model";
+  if (readVocabularySize(directory) == 0)
+    return "config.json of the model does not say vocab_size, the rows of its "
+           "embedding; write it there";
+  return "";
+}
+
+int64_t poplar::countNewRows(const std::string &directory,
+                             const TokenChanges &changes) {
+  TokenAdder adder(directory);
+  int64_t before = adder.next, tokens = countTokens(adder, changes),
+          rows = readVocabularySize(directory),
+          multiple = std::max<int64_t>(changes.rowMultiple, 1);
+  if (changes.rowMultiple == 0 && tokens == before)
+    return 0;
+  int64_t wanted = (tokens + multiple - 1) / multiple * multiple;
+  return rows < wanted ? wanted : 0;
 }
 
 static std::optional<std::string> readFile(const std::string &path) {
@@ -156,19 +168,22 @@ static bool writeChanged(const std::string &path, const std::string &text,
   return !code;
 }
 
-/// Links to all files of a directory but those that are changed.
+/// Links to all files of a directory but those that are changed, which are
+/// kChanged and `weights`.
 static bool linkOthers(const std::string &directory, const std::string &output,
+                       const std::set<std::string> &weights,
                        std::string &error) {
   std::error_code code;
   for (fs::directory_iterator entry(directory, code), end;
        entry != end && !code; entry.increment(code)) {
     llvm::StringRef name = llvm::sys::path::filename(entry->path());
     if (std::find(std::begin(kChanged), std::end(kChanged), name) !=
-        std::end(kChanged))
+            std::end(kChanged) ||
+        weights.count(name.str()))
       continue;
     llvm::SmallString<128> target(entry->path());
     code = fs::make_absolute(target);
-    std::string link = makePath(output, name);
+    std::string link = joinPath(output, name);
     fs::remove(link);
     if (!code)
       code = fs::create_link(target, link);
@@ -197,16 +212,45 @@ static std::string listEnds(const std::string &path, int64_t id) {
   return text + "]";
 }
 
+/// What changes in config.json with the weights.
+static std::vector<Edit> listConfigEdits(const std::string &text, int64_t rows,
+                                         bool unties) {
+  auto document = json::Document::parse(text, "config.json");
+  json::Value root = document->getRoot(), inner = root["text_config"];
+  std::vector<Edit> edits;
+  if (rows > 0)
+    edits.push_back(
+        {Edit::Set,
+         std::string(inner.isObject() ? "/text_config" : "") + "/vocab_size",
+         std::to_string(rows)});
+  if (unties)
+    edits.push_back({Edit::Set, "/tie_word_embeddings", "false"});
+  if (unties && inner.isObject() && inner["tie_word_embeddings"].isPresent())
+    edits.push_back({Edit::Set, "/text_config/tie_word_embeddings", "false"});
+  return edits;
+}
+
 bool poplar::writeWithTokens(const std::string &directory,
                              const TokenChanges &changes,
+                             const WeightChanges &weights,
                              const std::string &output, std::string &error) {
-  if (error = checkTokens(directory, changes); !error.empty())
+  if (error = changes.isEmpty() ? "" : checkTokens(directory, changes);
+      !error.empty())
+    return false;
+  int64_t rows = readVocabularySize(directory),
+          wanted = changes.isEmpty() ? 0 : countNewRows(directory, changes);
+  std::set<std::string> written;
+  if ((wanted > 0 || weights.unties) &&
+      !writeWeights(directory,
+                    {weights, rows, wanted > 0 ? wanted : rows, changes.rows,
+                     changes.seed},
+                    output, written, error))
     return false;
   if (std::error_code code = fs::create_directories(output)) {
     error = output + ": " + code.message();
     return false;
   }
-  if (!linkOthers(directory, output, error))
+  if (!linkOthers(directory, output, written, error))
     return false;
   TokenAdder adder(directory);
   int64_t end = 0;
@@ -216,12 +260,14 @@ bool poplar::writeWithTokens(const std::string &directory,
   for (const std::string &token : changes.added)
     adder.add(token, /*isSpecial=*/false);
   for (llvm::StringRef name : kChanged) {
-    std::string path = makePath(directory, name);
+    std::string path = joinPath(directory, name);
     std::optional<std::string> text = readFile(path);
     if (!text)
       continue;
     std::vector<Edit> edits;
     bool hasEnd = !changes.endToken.empty();
+    if (name == "config.json")
+      edits = listConfigEdits(*text, wanted, weights.unties);
     if (name == kTokenizer)
       edits = adder.edits;
     else if (name == "tokenizer_config.json" &&
@@ -236,7 +282,7 @@ bool poplar::writeWithTokens(const std::string &directory,
     std::string changed =
         edits.empty() ? *text : json::edit(*text, path, edits, error);
     if (changed.empty() ||
-        !writeChanged(makePath(output, name), changed, error))
+        !writeChanged(joinPath(output, name), changed, error))
       return false;
   }
   return true;

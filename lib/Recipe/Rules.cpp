@@ -77,7 +77,7 @@ static constexpr Rule kRecipeRules[] = {
     decided("tokens", Kind::Texts, decideTokens),
     only("added_tokens_overrides", "", kTokens),
     decided("resize_token_embeddings_to_32x", Kind::Flag, decideRounding),
-    only("mean_resizing_embeddings", "false", kTokens),
+    decided("mean_resizing_embeddings", Kind::Flag, decideNewRows, "false"),
     only("shrink_embeddings", "false", kTokens),
     only("fix_untrained_tokens", "", kTokens),
     only("reinit_weights", "false",

@@ -151,6 +151,8 @@ const std::vector<OtherNames> &poplar::runtime::getOtherNames() {
       {"lora-target lora-target-modules target-modules lora-modules "
        "lora-target-linear",
        "lora-targets", "import", ""},
+      {"", "lora-target-pattern", "import", ""},
+      {"modules-to-save", "lora-modules-to-save", "import", ""},
       {"load-in-4bit", "frozen-format nf4", "import", "with --lora-rank"},
       {"load-in-8bit", "frozen-format int8", "import", "with --lora-rank"},
       {"quantization quantization-bit quantize qlora bnb-4bit-quant-type",
@@ -231,9 +233,8 @@ const std::vector<OtherNames> &poplar::runtime::getOtherNames() {
       {"num-workers dataloader-num-workers dataset-num-proc "
        "preprocessing-num-workers dataset-processes streaming",
        "", "train", "files of data are mapped, and need no workers"},
-      {"use-dora use-rslora modules-to-save lora-modules-to-save lora-bias "
-       "loraplus-lr-ratio",
-       "", "import", "adapters are plain LoRA on linear layers"},
+      {"use-dora use-rslora lora-bias loraplus-lr-ratio", "", "import",
+       "adapters are plain LoRA on linear layers"},
       {"neftune-noise-alpha label-smoothing label-smoothing-factor", "",
        "train", "the loss is the cross-entropy of the tokens"},
       {"trust-remote-code use-fast-tokenizer hf-token cache-dir", "", "train",

@@ -290,8 +290,11 @@ void Trainer::resume() {
     rememberBase(O.Init);
   if (State.LossScale > 1)
     Optim.setLossScale(State.LossScale);
-  print("resuming from '%s' at step %lld\n", Latest.c_str(),
-        static_cast<long long>(State.Step));
+  print("resuming from '%s' at step %lld%s\n", Latest.c_str(),
+        static_cast<long long>(State.Step),
+        O.Init.empty() || hasFrozen(Exec.program())
+            ? ""
+            : "; its weights are those of the run, not of --init");
   if (State.Seed != O.Seed)
     fail("the run was started with --seed ", State.Seed, ", not ", O.Seed);
   auto Given = State.Options.find("preference");
@@ -525,8 +528,6 @@ double Trainer::measurePeak() {
 }
 
 double Trainer::prepare() {
-  if (O.Resume && !O.Init.empty() && !hasFrozen(Exec.program()))
-    fail("give --resume or --init, not both");
   print("%s%s", Data.describe().c_str(),
         describeCourse(Given, O, Begun.Kind, Data.Train->size(), GlobalBatch,
                        ValSamples,

@@ -77,10 +77,13 @@ MODELS = [
 ]
 
 # Names of models whose embedding is their head, too; the rows of embeddings, and tokens
-# that the tokenizer has, the last of which has the last row.
+# that the tokenizer has, the last of which has the last row. A tokenizer of which none is
+# named has fewer tokens than there are rows.
 TIED = r"llama-3[.]2-|smollm2|qwen(2|2[.]5|3)-[01234]([.]\d)?b|gemma"
 ROWS = [
     (r"phi-3", 32064, []),
+    (r"phi-(1|2)", 51200, []),
+    (r"mistral-7b|mixtral", 32000, ["</s>"]),
     (r"llama-3", 128256, ["<|end_of_text|>", "<|eot_id|>"]),
     (r"01-ai/yi", 64000, ["<|endoftext|>"]),
 ]

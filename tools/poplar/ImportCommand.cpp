@@ -8,6 +8,7 @@
 
 #include "Commands.h"
 #include "ImportTokenizer.h"
+#include "MatchNames.h"
 #include "Output.h"
 #include "Poplar/Dialect/NN/NNGroupOps.h"
 #include "Poplar/Dialect/Zero/OptimizerStates.h"
@@ -45,6 +46,7 @@ struct Arguments {
   bool packing = false;
   bool withoutTokenizer = false;
   poplar::NNAddAdaptersOptions adapters;
+  std::string targetPattern;
   std::string frozenFormat = kUnchanged;
   std::string optimizerStates = kWideStates;
 };
@@ -258,6 +260,58 @@ static bool addTokenizer(mlir::ModuleOp module, llvm::StringRef config,
   return true;
 }
 
+/// The part of a module's name behind the last dot.
+static llvm::StringRef getLastName(llvm::StringRef module) {
+  return module.substr(module.rfind('.') + 1);
+}
+
+/// The modules whose whole names a regular expression matches, as PEFT compares
+/// target_modules that are a text; by their last names where it matches all
+/// modules of such a name. Empty with `error` set if there are none.
+static std::vector<std::string> findTargets(mlir::ModuleOp module,
+                                            const std::string &pattern,
+                                            bool isMultimodal,
+                                            std::string &error) {
+  // A model of text in a larger model is called as there, since transformers 5.
+  static constexpr llvm::StringRef kWhole = "model.",
+                                   kPart = "model.language_model.";
+  std::vector<std::string> names;
+  for (auto parameter : module.getOps<poplar::nn::ParameterOp>()) {
+    llvm::StringRef name = parameter.getSymName();
+    auto type = llvm::cast<mlir::RankedTensorType>(parameter.getType());
+    if (type.getRank() != 2 || !name.consume_back(".weight"))
+      continue;
+    if (isMultimodal && name.consume_front(kWhole))
+      names.push_back((kPart + name).str());
+    else
+      names.push_back(name.str());
+  }
+  std::vector<std::string> matched = matchNames(pattern, names, error);
+  if (matched.empty()) {
+    if (error.empty())
+      error = "no module has a name that '" + pattern +
+              "' matches from its beginning to its end; the model has, for "
+              "example, " +
+              (names.size() > 1 ? names[1] : "no linear layer");
+    return {};
+  }
+  std::vector<std::string> targets;
+  for (const std::string &name : matched) {
+    llvm::StringRef last = getLastName(name), own = name;
+    auto isCalled = [&](llvm::StringRef other) {
+      return getLastName(other) == last;
+    };
+    if (llvm::count_if(matched, isCalled) == llvm::count_if(names, isCalled))
+      own = last;
+    std::string target = own.str();
+    if (isMultimodal && own.consume_front(kPart))
+      target = (kWhole + own).str();
+    if (!llvm::is_contained(targets, target))
+      targets.push_back(target);
+  }
+  return targets;
+}
+
 /// Adapters, and the format of what they freeze. Fails with `error` set.
 static bool addAdapters(mlir::ModuleOp module,
                         const poplar::NNAddAdaptersOptions &options,
@@ -296,9 +350,9 @@ static bool narrowStates(mlir::ModuleOp module, std::string &error) {
 
 /// --lora-rank and what goes with it; returns the option that asks for
 /// adapters.
-static CLI::Option *addAdapterOptions(CLI::App *command,
-                                      poplar::NNAddAdaptersOptions &options,
-                                      std::string &frozenFormat) {
+static CLI::Option *addAdapterOptions(CLI::App *command, Arguments &arguments) {
+  poplar::NNAddAdaptersOptions &options = arguments.adapters;
+  std::string &frozenFormat = arguments.frozenFormat;
   const char *group = "Adapters (LoRA)";
   CLI::Option *rank =
       command
@@ -320,13 +374,24 @@ static CLI::Option *addAdapterOptions(CLI::App *command,
       ->type_name("P")
       ->needs(rank)
       ->group(group);
+  CLI::Option *targets =
+      command
+          ->add_option(
+              "--lora-targets", options.targets,
+              "Modules to adapt, named as in PEFT's target_modules, such "
+              "as q_proj,v_proj (default: all-linear)")
+          ->type_name("MODULE,...")
+          ->delimiter(',')
+          ->needs(rank)
+          ->group(group);
   command
-      ->add_option("--lora-targets", options.targets,
-                   "Modules to adapt, named as in PEFT's target_modules, such "
-                   "as q_proj,v_proj (default: all-linear)")
-      ->type_name("MODULE,...")
-      ->delimiter(',')
+      ->add_option("--lora-target-pattern", arguments.targetPattern,
+                   "Modules to adapt, by a regular expression for their whole "
+                   "names, as PEFT's target_modules that is a text (default: "
+                   "--lora-targets)")
+      ->type_name("REGEX")
       ->needs(rank)
+      ->excludes(targets)
       ->group(group);
   command
       ->add_option("--lora-modules-to-save", options.saved,
@@ -444,8 +509,7 @@ void addImportCommand(CLI::App &app, int &status) {
                    "fewer than 4096 elements keep f32 (default: f32)")
       ->type_name("FORMAT")
       ->check(CLI::IsMember({kWideStates, "int8"}));
-  CLI::Option *lora =
-      addAdapterOptions(command, arguments->adapters, arguments->frozenFormat);
+  CLI::Option *lora = addAdapterOptions(command, *arguments);
   command->callback([=, &status] {
     poplar::ImportOptions options;
     if (seqLen->count())
@@ -478,8 +542,16 @@ void addImportCommand(CLI::App &app, int &status) {
       status = reportError(error);
       return;
     }
-    if (arguments->adapters.targets.empty())
+    if (!arguments->targetPattern.empty())
+      llvm::append_range(arguments->adapters.targets,
+                         findTargets(*module, arguments->targetPattern,
+                                     !summary.multimodal.empty(), error));
+    else if (arguments->adapters.targets.empty())
       arguments->adapters.targets = {"all-linear"};
+    if (!error.empty()) {
+      status = reportError(arguments->config + ": " + error);
+      return;
+    }
     if (lora->count() && !addAdapters(*module, arguments->adapters,
                                       arguments->frozenFormat, error)) {
       status = reportError(arguments->config + ": " + error);

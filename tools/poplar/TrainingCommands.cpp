@@ -16,8 +16,11 @@
 #include "Commands.h"
 #include "Commit.h"
 #include "Installation.h"
+#include "Poplar/Import/TokenParameters.h"
 #include "Poplar/Recipe/ModelTokens.h"
 #include "Poplar/Workflow/TrainingWorkflow.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/ErrorHandling.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Regex.h"
@@ -34,9 +37,10 @@ public:
   TrainingArguments(CLI::App *command, bool isFineTuning);
   /// Completes the request; what is wrong, or empty.
   std::string complete();
-  /// Makes the model with the tokens that are asked for, in the run's setup;
-  /// what is wrong, or empty.
-  std::string changeTokens();
+  /// Makes the model with the tokens that are asked for, or with a head of its
+  /// own if that is to be saved beside adapters, in the run's setup; what is
+  /// wrong, or empty.
+  std::string changeModel();
 
   TrainingRequest request;
 
@@ -45,11 +49,13 @@ private:
   std::string completeImport();
   void completePairs(std::vector<std::string> &words) const;
   std::string completeTraining();
+  std::vector<std::string> listSaved() const;
+  std::string checkRows(const WeightChanges &weights, int64_t rows) const;
 
   const bool isFineTuning;
   bool trainsAll = false, packs = true, checks = false;
   std::vector<std::string> data;
-  std::string deviceBatch;
+  std::string deviceBatch, newRows = "mean";
   TokenChanges tokens;
   BorrowedOptions import, plan, recompute, training;
   /// Commands whose options these are. They never run.
@@ -207,11 +213,24 @@ void TrainingArguments::addImportOptions(CLI::App *command) {
       ->group("Model");
   command
       ->add_option("--add-token", tokens.added,
-                   "Token to add to the tokenizer, for which the embedding has "
-                   "a row; repeatable")
+                   "Token to add to the tokenizer; the embedding gets a row "
+                   "for it if it has none; repeatable")
       ->type_name("TOKEN")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->group("Model");
+  command
+      ->add_option("--embedding-multiple", tokens.rowMultiple,
+                   "If the embedding has fewer rows than there are tokens, add "
+                   "rows up to a multiple of N (default: 1)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1 << 20))
+      ->group("Model");
+  command
+      ->add_option("--new-rows", newRows,
+                   "Rows added to the embedding and the head: near the mean "
+                   "of the others, or random as in a new model (default: mean)")
+      ->check(CLI::IsMember({"mean", "random"}))
       ->group("Model");
   command->add_flag("--check", checks,
                     "Only list what becomes of each key of the recipe; the "
@@ -223,7 +242,7 @@ void TrainingArguments::addImportOptions(CLI::App *command) {
       ->group(group);
   import.addOf(command, lender,
                {"lora-rank", "lora-alpha", "lora-dropout", "lora-targets",
-                "lora-modules-to-save", "frozen-format"},
+                "lora-target-pattern", "lora-modules-to-save", "frozen-format"},
                group);
   command->get_option("--lora-rank")
       ->description("Rank of the adapters (default: 16)");
@@ -245,7 +264,7 @@ std::string TrainingArguments::completeImport() {
   if (trainsAll) {
     for (const char *name :
          {"lora-rank", "lora-alpha", "lora-dropout", "lora-targets",
-          "lora-modules-to-save", "frozen-format"})
+          "lora-target-pattern", "lora-modules-to-save", "frozen-format"})
       if (import.isGiven(name))
         return std::string("--full trains all weights: leave out --") + name;
   } else if (isFineTuning && !import.isGiven("lora-rank")) {
@@ -367,13 +386,86 @@ std::string TrainingArguments::complete() {
   return "";
 }
 
-std::string TrainingArguments::changeTokens() {
-  if (tokens.isEmpty())
+/// The modules that a list of PEFT names, as endings of their names.
+static bool namesModule(const std::vector<std::string> &list,
+                        llvm::StringRef parameter) {
+  llvm::StringRef module = parameter.rsplit('.').first;
+  return llvm::any_of(list, [&](llvm::StringRef name) {
+    llvm::StringRef rest = module;
+    return rest.consume_back(name) && (rest.empty() || rest.back() == '.');
+  });
+}
+
+std::vector<std::string> TrainingArguments::listSaved() const {
+  std::vector<std::string> names;
+  for (const std::string &list : import.getValues("lora-modules-to-save"))
+    for (llvm::StringRef name : llvm::split(list, ','))
+      names.push_back(name.str());
+  return names;
+}
+
+/// What of the new rows would not be trained; empty if nothing.
+std::string TrainingArguments::checkRows(const WeightChanges &weights,
+                                         int64_t rows) const {
+  std::vector<std::string> saved = listSaved();
+  if (trainsAll || rows == 0)
     return "";
-  std::string model = request.output + "/setup/model", error;
-  if (!writeWithTokens(request.model, tokens, model, error))
+  std::vector<TokenTensor> tensors = weights.tensors;
+  if (!weights.tiedHead.name.empty())
+    tensors.push_back(weights.tiedHead);
+  llvm::SetVector<llvm::StringRef> missing;
+  for (const TokenTensor &tensor : tensors)
+    if (!namesModule(saved, tensor.name)) {
+      llvm::StringRef module = llvm::StringRef(tensor.name).rsplit('.').first;
+      missing.insert(module.substr(module.rfind('.') + 1));
+    }
+  return missing.empty()
+             ? ""
+             : "the embedding gets rows for new tokens, which adapters do not "
+               "train: add --lora-modules-to-save " +
+                   llvm::join(missing, ",") + ", or --full";
+}
+
+std::string TrainingArguments::changeModel() {
+  bool changesTokens = !tokens.isEmpty();
+  std::vector<std::string> saved = listSaved();
+  if (!changesTokens && saved.empty())
+    return "";
+  std::string error;
+  mlir::MLIRContext context;
+  std::optional<TokenParameters> found =
+      findTokenParameters(request.model, context, error);
+  if (!found)
     return error;
-  llvm::outs() << "tokens    done: " << model << "\n";
+  if (changesTokens)
+    if (error = checkTokens(request.model, tokens); !error.empty())
+      return error;
+  WeightChanges weights;
+  for (const TokenParameter &each : found->own)
+    weights.tensors.push_back({each.name, each.stdDev});
+  weights.tiedHead = {found->untiedHead.name, found->untiedHead.stdDev};
+  weights.unties = !weights.tiedHead.name.empty() &&
+                   (namesModule(saved, weights.tiedHead.name) ||
+                    namesModule(saved, weights.tensors.front().name));
+  int64_t rows = changesTokens ? countNewRows(request.model, tokens) : 0;
+  if (error = checkRows(weights, rows); !error.empty())
+    return error;
+  if (!changesTokens && !weights.unties)
+    return "";
+  tokens.rows =
+      newRows == "mean" ? TokenChanges::NearMean : TokenChanges::Random;
+  if (std::vector<std::string> seed = training.getValues("seed"); !seed.empty())
+    tokens.seed = std::strtoull(seed.back().c_str(), nullptr, 10);
+  std::string model = request.output + "/setup/model";
+  if (!writeWithTokens(request.model, tokens, weights, model, error))
+    return error;
+  llvm::outs() << "tokens    done: " << model;
+  if (rows > 0)
+    llvm::outs() << ", whose embedding has " << rows << " rows";
+  if (weights.unties)
+    llvm::outs() << (rows > 0 ? " and" : ",")
+                 << " whose head is a copy of the embedding";
+  llvm::outs() << "\n";
   request.model = model;
   return "";
 }
@@ -392,7 +484,7 @@ static void addTrainingCommand(CLI::App &app, int &status,
   command->callback([=, &status] {
     std::string error = arguments->complete();
     if (error.empty())
-      error = arguments->changeTokens();
+      error = arguments->changeModel();
     TrainingRequest &request = arguments->request;
     request.command = name;
     request.version = POPLAR_VERSION " " POPLAR_COMMIT;
