@@ -359,33 +359,44 @@ std::vector<Key> import::makeDecoderKeys(std::vector<Key> table,
   return table;
 }
 
-std::vector<bool> import::getWindowedLayers(const Config &config,
-                                            int64_t layers, bool hasWindow,
-                                            const std::vector<bool> &fallback) {
+std::vector<bool> import::getNamedLayers(const Config &config, int64_t layers,
+                                         const LayerName &own,
+                                         const std::vector<bool> &fallback) {
   json::Value types = config["layer_types"];
-  if (types.isPresent() && types.size() != static_cast<size_t>(layers))
+  bool isGiven = types.isPresent() && !types.isNull();
+  if (isGiven && types.size() != static_cast<size_t>(layers))
     types.error("expected an array of num_hidden_layers = " +
                 std::to_string(layers) + " names");
-  std::vector<bool> windowed;
+  std::vector<bool> named;
   llvm::json::Array names, fallbackNames;
-  auto nameOf = [](bool isWindowed) {
-    return isWindowed ? "sliding_attention" : "full_attention";
+  auto nameOf = [&](bool isNamed) {
+    return isNamed ? own.name : "full_attention";
   };
   for (int64_t layer = 0; layer < layers && !config.failed(); ++layer) {
-    windowed.push_back(fallback[layer]);
-    if (types.isPresent()) {
+    named.push_back(fallback[layer]);
+    if (isGiven) {
       json::Value type = types[layer];
       std::string name = type.getString();
-      windowed.back() = name == "sliding_attention";
-      if (name != "full_attention" && !(hasWindow && windowed.back()))
-        type.error("'" + name + "' is not supported (only 'full_attention', " +
-                   "and 'sliding_attention' where a window is used)");
+      named.back() = name == own.name;
+      if (name != "full_attention" && !(own.isSupported && named.back()))
+        type.error("'" + name + "' is not supported (only " + own.supported +
+                   ")");
     }
-    names.push_back(nameOf(windowed.back()));
+    names.push_back(nameOf(named.back()));
     fallbackNames.push_back(nameOf(fallback[layer]));
   }
   config.record("layer_types", {std::move(names), std::move(fallbackNames)});
-  return windowed;
+  return named;
+}
+
+std::vector<bool> import::getWindowedLayers(const Config &config,
+                                            int64_t layers, bool hasWindow,
+                                            const std::vector<bool> &fallback) {
+  return getNamedLayers(config, layers,
+                        {"sliding_attention", hasWindow,
+                         "'full_attention', and 'sliding_attention' where a "
+                         "window is used"},
+                        fallback);
 }
 
 void Decoder::setLayerTypes(const Config &config, const LayerKind &full,

@@ -153,6 +153,18 @@ mlir::OwningOpRef<mlir::ModuleOp> buildDecoder(const Config &config,
 std::vector<Key> makeDecoderKeys(std::vector<Key> table,
                                  llvm::ArrayRef<Key> rope = getRopeKeys());
 
+/// What `layer_types` calls layers beside 'full_attention'.
+struct LayerName {
+  const char *name;
+  bool isSupported;
+  /// The names that are, for an error.
+  const char *supported;
+};
+/// Whether each layer is called so by `layer_types`, or where that is absent,
+/// as `fallback` says.
+std::vector<bool> getNamedLayers(const Config &config, int64_t layers,
+                                 const LayerName &own,
+                                 const std::vector<bool> &fallback);
 /// Whether each layer is called 'sliding_attention' by `layer_types`, or where
 /// that is absent by `fallback`. Without a window, such a layer is an error.
 std::vector<bool> getWindowedLayers(const Config &config, int64_t layers,

@@ -91,37 +91,20 @@ static Family getQwen3() {
 /// Layers are of linear attention, but for those that `layer_types` calls
 /// 'full_attention'; without it, for every `full_attention_interval`-th one.
 static void setLinearLayers(const Config &config, Decoder &family) {
-  int64_t layers = config.getLayers("num_hidden_layers");
+  int64_t layers = config.getLayers("num_hidden_layers"), interval = 4;
   json::Value types = config["layer_types"];
-  bool isGiven = types.isPresent() && !types.isNull();
-  int64_t interval = 4;
-  if (!isGiven)
+  if (!types.isPresent() || types.isNull())
     interval = config.getSize("full_attention_interval", 4);
   if (config.failed())
     return;
-  if (isGiven && types.size() != static_cast<size_t>(layers))
-    types.error("expected an array of num_hidden_layers = " +
-                std::to_string(layers) + " names");
-  std::vector<bool> linear;
-  llvm::json::Array names, fallbackNames;
-  auto nameOf = [](bool isLinear) {
-    return isLinear ? "linear_attention" : "full_attention";
-  };
-  for (int64_t layer = 0; layer < layers && !config.failed(); ++layer) {
-    bool fallback = (layer + 1) % interval != 0;
-    linear.push_back(fallback);
-    if (isGiven) {
-      std::string name = types[layer].getString();
-      linear.back() = name == nameOf(true);
-      if (!linear.back() && name != nameOf(false))
-        types[layer].error("'" + name +
-                           "' is not supported (only "
-                           "'linear_attention' and 'full_attention')");
-    }
-    names.push_back(nameOf(linear.back()));
-    fallbackNames.push_back(nameOf(fallback));
-  }
-  config.record("layer_types", {std::move(names), std::move(fallbackNames)});
+  std::vector<bool> fallback;
+  for (int64_t layer = 0; layer < layers; ++layer)
+    fallback.push_back((layer + 1) % interval != 0);
+  std::vector<bool> linear =
+      getNamedLayers(config, layers,
+                     {"linear_attention", /*isSupported=*/true,
+                      "'linear_attention' and 'full_attention'"},
+                     fallback);
   family.getKind = [=](int64_t layer) {
     LayerKind kind;
     kind.isLinear = linear[layer];
