@@ -19,6 +19,7 @@
 #include "support/Error.h"
 #include "support/Files.h"
 #include "support/RunDirectory.h"
+#include "support/Text.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -49,11 +50,6 @@ static void checkTensor(const Tensor &T, const std::string &Name,
   if (View->ElementType == TensorView::Other)
     fail("'", *View->File, "': tensor '", Name, "' is of type ", View->TypeName,
          "; F32, BF16 and F16 can be read");
-}
-
-static bool endsWith(std::string_view Name, std::string_view Ending) {
-  return Name.size() >= Ending.size() &&
-         Name.substr(Name.size() - Ending.size()) == Ending;
 }
 
 /// Checkpoints of Hugging Face hold buffers and heads that are not trained

@@ -8,6 +8,7 @@
 
 #include "data/TokenFormat.h"
 #include "support/Error.h"
+#include "support/Text.h"
 #include "tokenizer/Unicode.h"
 
 #include <algorithm>
@@ -142,11 +143,6 @@ std::string poplar::runtime::describeInvalid(const MappedFile &File) {
   return "\nnote: '" + File.path() + "': byte " + std::to_string(Place) +
          " is not UTF-8, and such bytes count as U+FFFD; iconv -f LATIN1 -t "
          "UTF-8 converts text in Latin-1";
-}
-
-static bool endsWith(std::string_view Text, std::string_view End) {
-  return Text.size() >= End.size() &&
-         Text.substr(Text.size() - End.size()) == End;
 }
 
 bool poplar::runtime::isJSON(const MappedFile &File) {

@@ -9,6 +9,7 @@
 #include "program/ModelInfo.h"
 #include "support/Error.h"
 #include "support/JSON.h"
+#include "support/Text.h"
 
 #include <algorithm>
 
@@ -24,12 +25,6 @@ AdapterInfo::AdapterInfo(const PoplarModel &Model)
     Targets.push_back(List.substr(Begin, End - Begin));
     Begin = End + 1;
   }
-}
-
-/// Whether the text ends so.
-static bool endsWith(std::string_view Text, std::string_view End) {
-  return Text.size() >= End.size() &&
-         Text.substr(Text.size() - End.size()) == End;
 }
 
 /// Modules of trained parameters that are not those of adapters.

@@ -8,6 +8,7 @@
 
 #include "support/Error.h"
 #include "support/MappedFile.h"
+#include "support/Text.h"
 #include "tokenizer/CharsMap.h"
 #include "tokenizer/LlamaTokenizer.h"
 #include "tokenizer/PieceMerges.h"
@@ -35,11 +36,6 @@ static constexpr size_t LongWord = 256;
 
 static bool startsWith(std::string_view Text, std::string_view Start) {
   return Text.substr(0, Start.size()) == Start;
-}
-
-static bool endsWith(std::string_view Text, std::string_view End) {
-  return Text.size() >= End.size() &&
-         Text.substr(Text.size() - End.size()) == End;
 }
 
 namespace {
