@@ -58,7 +58,7 @@ TEST(RecomputedLayersTest, IsBetweenTheProfiles) {
     double share = 0.2 * static_cast<double>(count);
     EXPECT_NEAR(some->seconds[0], 1 + share * 0.5, 1e-12);
     EXPECT_NEAR(some->seconds[1], 2 + share, 1e-12);
-    // Of 8 samples, keeping is known to take 4 s less in proportion.
+    // Keeping is known to take 4 s less for 8 samples, in proportion.
     EXPECT_NEAR(some->seconds[2], 8 + share * 4, 1e-12);
   }
   all.memory.reset();

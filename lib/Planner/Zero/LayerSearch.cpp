@@ -132,7 +132,7 @@ static int64_t getLargestStep(const Allocation::TypeShares &shares) {
   return largest;
 }
 
-/// Of what types recompute, the least that their micro-batches need.
+/// Takes the fewest layers that the micro-batches of each type need.
 void ShardingSearch::takeFewestLayers(DeviceSelection &selection) {
   std::vector<Recomputation> choice = getRecompute();
   if (best &&

@@ -38,8 +38,8 @@ namespace poplar {
 /// What a policy adds and saves in each layer of a model, on a device type.
 struct RecomputedLayers {
   struct Layer {
-    /// Of what is computed again in all units of the model; all layers and the
-    /// other units together have 1.
+    /// The part of all that the units of the model compute again; all layers
+    /// and the other units together have 1.
     double share;
     /// Bytes of a sample that are not kept.
     int64_t savedBytes;
