@@ -34,7 +34,7 @@ static std::string findTextPart(const std::string &text) {
                                                            : "";
 }
 
-static TokenParameter describe(nn::ParameterOp parameter) {
+static TokenTensor describe(nn::ParameterOp parameter) {
   bool isNormal = parameter.getInit() == nn::InitKind::Normal;
   return {parameter.getSymName().str(),
           isNormal ? parameter.getStdDev().convertToDouble() : 0};

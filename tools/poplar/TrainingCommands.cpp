@@ -441,9 +441,8 @@ std::string TrainingArguments::changeModel() {
     if (error = checkTokens(request.model, tokens); !error.empty())
       return error;
   WeightChanges weights;
-  for (const TokenParameter &each : found->own)
-    weights.tensors.push_back({each.name, each.stdDev});
-  weights.tiedHead = {found->untiedHead.name, found->untiedHead.stdDev};
+  weights.tensors = std::move(found->own);
+  weights.tiedHead = std::move(found->untiedHead);
   weights.unties = !weights.tiedHead.name.empty() &&
                    (namesModule(saved, weights.tiedHead.name) ||
                     namesModule(saved, weights.tensors.front().name));

@@ -9,27 +9,19 @@
 #ifndef POPLAR_IMPORT_TOKENPARAMETERS_H
 #define POPLAR_IMPORT_TOKENPARAMETERS_H
 
+#include "Poplar/Support/TokenTensor.h"
 #include "mlir/IR/MLIRContext.h"
 #include <optional>
-#include <string>
 #include <vector>
 
 namespace poplar {
 
-/// A parameter whose first dimension is the vocabulary.
-struct TokenParameter {
-  /// As in `model.embed_tokens.weight`.
-  std::string name;
-  /// The standard deviation of its initial values; 0 if they are zeros.
-  double stdDev = 0;
-};
-
 struct TokenParameters {
   /// The embedding first, then what a head of its own has.
-  std::vector<TokenParameter> own;
+  std::vector<TokenTensor> own;
   /// The weight that the head would have if the embedding did not serve as the
   /// head; no name if the head is one of its own.
-  TokenParameter untiedHead;
+  TokenTensor untiedHead;
 };
 
 /// Those of the model that a config.json describes: what depends on its

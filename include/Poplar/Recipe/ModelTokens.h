@@ -17,20 +17,12 @@
 #ifndef POPLAR_RECIPE_MODELTOKENS_H
 #define POPLAR_RECIPE_MODELTOKENS_H
 
+#include "Poplar/Support/TokenTensor.h"
 #include <cstdint>
 #include <string>
 #include <vector>
 
 namespace poplar {
-
-/// A tensor whose first dimension is the vocabulary.
-struct TokenTensor {
-  /// Its name in the model of text, as in `model.embed_tokens.weight`.
-  std::string name;
-  /// The standard deviation of its values where training starts from random
-  /// ones; 0 if they are zeros.
-  double stdDev = 0;
-};
 
 struct TokenChanges {
   /// The token that ends texts; empty for the model's own. It is added if the
