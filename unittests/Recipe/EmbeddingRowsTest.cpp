@@ -7,14 +7,12 @@
 //===----------------------------------------------------------------------===//
 
 #include "EmbeddingRows.h"
+#include "DirectoryFixture.h"
 #include "NewRows.h"
 #include "Poplar/Support/JSON.h"
 
 #include <cmath>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <gtest/gtest.h>
 #include <map>
 
 using namespace poplar;
@@ -29,22 +27,15 @@ struct TestTensor {
 };
 using TestTensors = std::map<std::string, TestTensor>;
 
-class EmbeddingRowsTest : public testing::Test {
+class EmbeddingRowsTest : public DirectoryTest {
 protected:
   void SetUp() override {
-    char name[] = "/tmp/poplar-rows-XXXXXX";
-    ASSERT_TRUE(mkdtemp(name));
-    directory = name;
+    ASSERT_NO_FATAL_FAILURE(DirectoryTest::SetUp());
     std::filesystem::create_directory(directory + "/out");
-  }
-  void TearDown() override { std::filesystem::remove_all(directory); }
-
-  void writeText(const std::string &name, const std::string &text) const {
-    std::ofstream(directory + "/" + name, std::ios::binary) << text;
   }
 
   /// Writes tensors in the order of their names.
-  void write(const std::string &name, const TestTensors &tensors) const {
+  void writeTensors(const std::string &name, const TestTensors &tensors) const {
     std::string header = "{", data;
     for (const auto &[key, tensor] : tensors) {
       header += (header == "{" ? "\"" : ",\"") + key + R"(":{"dtype":")" +
@@ -58,7 +49,7 @@ protected:
     header += "}";
     uint64_t length = header.size();
     std::string begin(reinterpret_cast<const char *>(&length), 8);
-    writeText(name, begin + header + data);
+    write(name, begin + header + data);
   }
 
   static std::string readText(const std::string &path) {
@@ -115,7 +106,6 @@ protected:
     return error;
   }
 
-  std::string directory;
   std::set<std::string> written;
 };
 
@@ -128,7 +118,7 @@ TEST_F(EmbeddingRowsTest, OldRowsAndOtherWeightsKeepTheirBytes) {
       {"lm_head.weight", {"F32", {3, 2}, makeBytes(24, 1)}},
       {"model.embed_tokens.weight", {"BF16", {3, 2}, makeBytes(12, 40)}},
       {"model.norm.weight", {"I64", {3}, makeBytes(24, 60)}}};
-  write("model.safetensors", before);
+  writeTensors("model.safetensors", before);
   WeightChanges weights = {{kEmbedding, kHead, {"lm_head.bias", 0}}, {}, false};
   ASSERT_EQ(change(weights, 3, 5), "");
   EXPECT_EQ(written, std::set<std::string>{"model.safetensors"});
@@ -159,13 +149,13 @@ TEST_F(EmbeddingRowsTest, OldRowsAndOtherWeightsKeepTheirBytes) {
 
 TEST_F(EmbeddingRowsTest, OnlyFilesWithRowsOfTokensAreWritten) {
   // A head that is stored though it is tied stays a copy of the embedding.
-  write("a.safetensors",
-        {{"model.language_model.embed_tokens.weight",
-          {"F16", {2, 2}, makeBytes(8, 1)}},
-         {"lm_head.weight", {"F16", {2, 2}, makeBytes(8, 1)}}});
-  write("b.safetensors", {{"x", {"F16", {1}, "ab"}}});
-  writeText("model.safetensors.index.json",
-            R"({"metadata": {"total_size": 18}, "weight_map": {
+  writeTensors("a.safetensors",
+               {{"model.language_model.embed_tokens.weight",
+                 {"F16", {2, 2}, makeBytes(8, 1)}},
+                {"lm_head.weight", {"F16", {2, 2}, makeBytes(8, 1)}}});
+  writeTensors("b.safetensors", {{"x", {"F16", {1}, "ab"}}});
+  write("model.safetensors.index.json",
+        R"({"metadata": {"total_size": 18}, "weight_map": {
                 "lm_head.weight": "a.safetensors", "x": "b.safetensors",
                 "model.language_model.embed_tokens.weight": "a.safetensors"}})");
   ASSERT_EQ(change({{kEmbedding}, kHead, false}, 2, 4), "");
@@ -181,11 +171,11 @@ TEST_F(EmbeddingRowsTest, OnlyFilesWithRowsOfTokensAreWritten) {
 }
 
 TEST_F(EmbeddingRowsTest, AnEmbeddingThatIsTheHeadBecomesTwo) {
-  write("a.safetensors",
-        {{"model.embed_tokens.weight", {"F32", {2, 2}, makeBytes(16, 1)}}});
-  write("b.safetensors", {{"x", {"F32", {1}, "abcd"}}});
-  writeText("model.safetensors.index.json",
-            R"({"metadata": {"total_size": 20}, "weight_map": {
+  writeTensors("a.safetensors", {{"model.embed_tokens.weight",
+                                  {"F32", {2, 2}, makeBytes(16, 1)}}});
+  writeTensors("b.safetensors", {{"x", {"F32", {1}, "abcd"}}});
+  write("model.safetensors.index.json",
+        R"({"metadata": {"total_size": 20}, "weight_map": {
                 "model.embed_tokens.weight": "a.safetensors",
                 "x": "b.safetensors"}})");
   for (int64_t rows : {2, 3}) {
@@ -210,7 +200,7 @@ TEST_F(EmbeddingRowsTest, OtherWeightsAreRefused) {
                         "writes it");
   std::string path = directory + "/model.safetensors";
   auto refuse = [&](const TestTensors &tensors) {
-    write("model.safetensors", tensors);
+    writeTensors("model.safetensors", tensors);
     return change({{kEmbedding}, {}, false}, 3, 4);
   };
   const std::string name = kEmbedding.name;
@@ -223,7 +213,7 @@ TEST_F(EmbeddingRowsTest, OtherWeightsAreRefused) {
   EXPECT_EQ(refuse({{"x", {"I8", {3, 1}, "abc"}}}),
             directory + ": no file of weights has a tensor '" + name + "'");
   for (const char *text : {"", "12345678", "\x08\0\0\0\0\0\0\0{}"}) {
-    writeText("model.safetensors", text);
+    write("model.safetensors", text);
     EXPECT_EQ(change({{kEmbedding}, {}, false}, 3, 4),
               path + ": is no file of safetensors");
   }

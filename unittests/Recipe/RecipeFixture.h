@@ -9,22 +9,16 @@
 #ifndef POPLAR_UNITTESTS_RECIPE_RECIPEFIXTURE_H
 #define POPLAR_UNITTESTS_RECIPE_RECIPEFIXTURE_H
 
+#include "DirectoryFixture.h"
 #include "Poplar/Recipe/Recipe.h"
-
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <gtest/gtest.h>
 
 namespace poplar {
 
 /// Recipes beside a model and rows.
-class RecipeTest : public testing::Test {
+class RecipeTest : public DirectoryTest {
 protected:
   void SetUp() override {
-    char name[] = "/tmp/poplar-recipe-XXXXXX";
-    ASSERT_TRUE(mkdtemp(name));
-    directory = name;
+    ASSERT_NO_FATAL_FAILURE(DirectoryTest::SetUp());
     std::filesystem::create_directory(directory + "/model");
     write("model/config.json", "{}");
     write("model/tokenizer_config.json",
@@ -32,11 +26,6 @@ protected:
     write("rows.jsonl", "{}\n");
     write("test.jsonl", "{}\n");
     setenv("HF_HUB_CACHE", (directory + "/cache").c_str(), 1);
-  }
-  void TearDown() override { std::filesystem::remove_all(directory); }
-
-  void write(const std::string &name, const std::string &text) const {
-    std::ofstream(directory + "/" + name) << text;
   }
 
   /// Keys that make a recipe complete, and others.
@@ -83,8 +72,6 @@ protected:
     EXPECT_FALSE(read(text, error)) << text;
     return error;
   }
-
-  std::string directory;
 };
 
 /// Whether words, with a space around each, have some.
