@@ -102,7 +102,7 @@ bool GeoAnnealing::moveUnit(int from, int to) {
     --grid.cuts[j + 1];
   for (int j = to; j < from; ++j)
     ++grid.cuts[j + 1];
-  grid.refreshCuts();
+  grid.refreshCuts(std::min(from, to), std::max(from, to));
   return true;
 }
 
@@ -230,7 +230,7 @@ bool GeoAnnealing::tryWithCuts(const Move &move) {
   if (current < before * (1 - 1e-12))
     return true;
   grid.cuts = std::move(cuts);
-  grid.refreshCuts();
+  grid.refreshCuts(0, grid.stages - 1);
   undo(move);
   current = before;
   return false;

@@ -79,7 +79,8 @@ GeoGrid::GeoGrid(const GeoCosts &costs, PipelineSchedule schedule, int stages,
       cells(stages * pipelines), cuts(stages + 1), costs(costs),
       problem(costs.problem), exchanges(stages), optimizer(stages),
       messages(stages * pipelines), copies(stages * pipelines), syncs(stages),
-      counts(problem.nodes.size()), otherCounts(problem.nodes.size()) {}
+      passes(stages * problem.kinds.size()), counts(problem.nodes.size()),
+      otherCounts(problem.nodes.size()) {}
 
 void GeoGrid::refreshSync(int stage) {
   const int *row = &cells[stage * pipelines];
@@ -154,10 +155,14 @@ void GeoGrid::refresh() {
     if (j + 1 < stages)
       refreshMessages(j);
   }
+  std::fill(passes.begin(), passes.end(), Passes());
 }
 
-void GeoGrid::refreshCuts() {
-  for (int j = 0; j < stages; ++j)
+void GeoGrid::refreshCuts(int first, int last) {
+  size_t kinds = problem.kinds.size();
+  std::fill(passes.begin() + first * kinds, passes.begin() + (last + 1) * kinds,
+            Passes());
+  for (int j = first; j <= last; ++j)
     syncs[j] = getSync(j);
 }
 
@@ -192,21 +197,26 @@ int GeoGrid::getMode(int stage, int pipeline, int64_t microBatches,
 }
 
 /// The seconds of a stage; without what all of its devices wait for.
-StageCost GeoGrid::getCost(int stage, int pipeline, int64_t microBatches,
-                           double &excess) {
-  int kind = problem.devices[at(stage, pipeline)].kind,
-      mode = getMode(stage, pipeline, microBatches, excess);
-  StageCost cost;
-  cost.forward = costs.getForward(kind, mode, cuts[stage], cuts[stage + 1]);
-  cost.backward = costs.getBackward(kind, mode, cuts[stage], cuts[stage + 1]);
+StageSeconds GeoGrid::getCost(int stage, int pipeline, int64_t microBatches,
+                              double &excess) {
+  int kind = problem.devices[at(stage, pipeline)].kind;
+  Passes &known = passes[stage * problem.kinds.size() + kind];
+  int64_t inFlight = countInFlight(stage, microBatches);
+  if (known.inFlight != inFlight) {
+    known = {inFlight, 0, 0, 0};
+    int first = cuts[stage], end = cuts[stage + 1],
+        mode = costs.findMode(kind, first, end, double(inFlight), pipelines,
+                              known.excess);
+    known.forward = costs.getForward(kind, mode, first, end);
+    known.backward = costs.getBackward(kind, mode, first, end);
+  }
+  excess += known.excess;
   double copying = 0;
   if (stage > 0)
     copying += copies[(stage - 1) * pipelines + pipeline];
   if (stage + 1 < stages)
     copying += copies[stage * pipelines + pipeline];
-  cost.forward += copying;
-  cost.backward += copying;
-  return cost;
+  return {known.forward + copying, known.backward + copying, 0};
 }
 
 std::vector<PlannedStage> GeoGrid::getStages(int pipeline,
@@ -216,7 +226,8 @@ std::vector<PlannedStage> GeoGrid::getStages(int pipeline,
   for (int j = 0; j < stages; ++j) {
     double excess = 0;
     PlannedStage stage;
-    stage.cost = getCost(j, pipeline, microBatches, excess);
+    static_cast<StageSeconds &>(stage.cost) =
+        getCost(j, pipeline, microBatches, excess);
     stage.cost.sync = syncs[j];
     if (isTied && (j == 0 || j + 1 == stages))
       stage.cost.sync += getTied(pipeline);
@@ -233,17 +244,30 @@ LaneTimes GeoGrid::getTimes(int pipeline, int64_t microBatches,
   LaneTimes times;
   double tied =
       problem.parameters.tied.trained > 0 && stages > 1 ? getTied(pipeline) : 0;
-  StageCost behind;
+  StageSeconds behind;
   for (int j = stages; j-- > 0;) {
     bool isLast = j + 1 == stages;
-    StageCost cost = getCost(j, pipeline, microBatches, excess);
+    StageSeconds cost = getCost(j, pipeline, microBatches, excess);
     cost.sync = syncs[j] + (j == 0 || isLast ? tied : 0);
-    times = times.prepend(cost, isLast ? nullptr : &behind,
-                          isLast ? 0 : messages[j * pipelines + pipeline],
-                          stages - j, schedule);
+    times = times.prependEven(cost, isLast ? nullptr : &behind,
+                              isLast ? 0 : messages[j * pipelines + pipeline],
+                              stages - j, schedule);
     behind = cost;
   }
   return times;
+}
+
+/// Whether pipelines take as long as each other, whatever the cuts. Messages
+/// between the same nodes do.
+bool GeoGrid::areAlike(int pipeline, int other) const {
+  for (int j = 0; j < stages; ++j) {
+    const GeoProblem::Device
+        &own = problem.devices[cells[j * pipelines + pipeline]],
+        &its = problem.devices[cells[j * pipelines + other]];
+    if (own.kind != its.kind || own.node != its.node)
+      return false;
+  }
+  return true;
 }
 
 double GeoGrid::getSeconds(int pipeline, int64_t microBatches) {
@@ -277,10 +301,16 @@ static double divideMicroBatches(const std::vector<LaneTimes> &times,
 
 GeoGrid::Guide GeoGrid::getGuide() {
   int64_t each = (problem.microBatches + pipelines - 1) / pipelines;
-  double longest = 0, trips = 0, excess = 0, syncing = 0;
+  double longest = 0, trips = 0, excess = 0, syncing = 0, own = 0;
   times.clear();
   for (int k = 0; k < pipelines; ++k) {
-    times.push_back(getTimes(k, each, excess));
+    if (k > 0 && areAlike(k, k - 1)) {
+      times.push_back(times.back());
+    } else {
+      own = 0;
+      times.push_back(getTimes(k, each, own));
+    }
+    excess += own;
     longest = std::max(longest, times[k].end);
     trips += times[k].roundTrip;
   }

@@ -68,7 +68,7 @@ public:
   const PipelineSchedule schedule;
   /// Row-major. After a change, refreshStage() of the rows concerned.
   std::vector<int> cells;
-  /// After a change, refreshCuts().
+  /// After a change, refreshCuts() of the stages concerned.
   std::vector<int> cuts;
 
   int &at(int stage, int pipeline) {
@@ -77,7 +77,8 @@ public:
   /// Recomputes what follows from the devices of a stage and of those next to
   /// it.
   void refreshStage(int stage);
-  void refreshCuts();
+  /// Of stages [first, last].
+  void refreshCuts(int first, int last);
   void refresh();
 
   /// P and E of a pipeline with so many micro-batches; `excess` grows by what
@@ -109,8 +110,9 @@ private:
                ? microBatches
                : std::min<int64_t>(stages - stage, microBatches);
   }
-  StageCost getCost(int stage, int pipeline, int64_t microBatches,
-                    double &excess);
+  StageSeconds getCost(int stage, int pipeline, int64_t microBatches,
+                       double &excess);
+  bool areAlike(int pipeline, int other) const;
   double getSync(int stage) const;
   double getTied(int pipeline) const;
   void refreshSync(int stage);
@@ -136,6 +138,14 @@ private:
   /// s, by row.
   std::vector<double> syncs;
   std::vector<LaneTimes> times;
+  /// What the units of a stage take on a device of a kind, with so many
+  /// micro-batches in flight: the last ones asked for, none if negative.
+  struct Passes {
+    int64_t inFlight = -1;
+    double forward = 0, backward = 0, excess = 0;
+  };
+  /// By row, then by kind.
+  std::vector<Passes> passes;
   /// By node; zero between calls.
   std::vector<int> counts, otherCounts;
 };

@@ -50,6 +50,7 @@ private:
   void addStarts(const Shape &shape);
   void addStart(const Shape &shape, GeoAnnealing &annealing,
                 std::vector<int> cells);
+  const std::vector<std::vector<int>> &getStarts(const Shape &shape);
   /// There is a plan, and no time to look for others.
   bool isOver() const { return (best || limit < never) && deadline.isOver(); }
   void take(const Shape &shape, GeoAnnealing &annealing, const GeoState &state);
@@ -71,6 +72,8 @@ private:
   std::vector<Shape> shapes;
   double lowerBound = never;
   std::vector<Candidate> candidates;
+  /// By stages and pipelines: cells. Schedules have the same.
+  std::map<std::pair<int, int>, std::vector<std::vector<int>>> starts;
   std::optional<GeoPlan> best;
   std::map<const Shape *, GeoPlan> ofShape;
 };
@@ -144,8 +147,11 @@ void Search::addStart(const Shape &shape, GeoAnnealing &annealing,
 
 /// Devices close to each other in stages, or in pipelines, or in between; and
 /// alike devices in stages, or in pipelines.
-void Search::addStarts(const Shape &shape) {
-  GeoAnnealing annealing(costs, shape.schedule, shape.stages, shape.pipelines);
+const std::vector<std::vector<int>> &Search::getStarts(const Shape &shape) {
+  auto [entry, isNew] = starts.try_emplace({shape.stages, shape.pipelines});
+  std::vector<std::vector<int>> &list = entry->second;
+  if (!isNew)
+    return list;
   int devices = static_cast<int>(problem.devices.size()),
       used = shape.stages * shape.pipelines;
   PlacementCosts network(devices);
@@ -165,10 +171,9 @@ void Search::addStarts(const Shape &shape) {
     }
   for (const std::vector<std::vector<int>> &groups :
        buildStarts(network, shape.stages, shape.pipelines, mostLengths)) {
-    std::vector<int> cells;
+    list.emplace_back();
     for (const std::vector<int> &group : groups)
-      cells.insert(cells.end(), group.begin(), group.end());
-    addStart(shape, annealing, std::move(cells));
+      list.back().insert(list.back().end(), group.begin(), group.end());
   }
   std::vector<int> order(devices);
   std::iota(order.begin(), order.end(), 0);
@@ -179,11 +184,18 @@ void Search::addStarts(const Shape &shape) {
   std::stable_sort(order.begin(), order.end(),
                    [&](int a, int b) { return seconds(a) < seconds(b); });
   order.resize(used);
-  addStart(shape, annealing, order);
+  list.push_back(order);
   std::vector<int> turned(used);
   for (int i = 0; i < used; ++i)
     turned[i % shape.stages * shape.pipelines + i / shape.stages] = order[i];
-  addStart(shape, annealing, std::move(turned));
+  list.push_back(std::move(turned));
+  return list;
+}
+
+void Search::addStarts(const Shape &shape) {
+  GeoAnnealing annealing(costs, shape.schedule, shape.stages, shape.pipelines);
+  for (const std::vector<int> &cells : getStarts(shape))
+    addStart(shape, annealing, cells);
 }
 
 GeoSearchResult Search::run() {

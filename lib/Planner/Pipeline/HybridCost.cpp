@@ -468,42 +468,12 @@ double HybridCosts::getMessage(int64_t microBatch, const GroupPart &from,
   return getMessageSeconds(link.speed, bytes);
 }
 
-/// In turns, a stage is ahead of the next: by one micro-batch, or by two of a
-/// chunk.
-void LaneTimes::takeInTurns(const StageCost &stage, const StageCost *behind,
-                            double message, int depth) {
-  bool isInterleaved = chunks > 1;
-  double inFlight = isInterleaved ? 2 * depth - 1 : depth;
-  period = std::max(
-      {period, stage.both(), chunks * message, chunks * roundTrip / inFlight});
-  if (behind)
-    period = std::max(period,
-                      (stage.both() + behind->both() + 2 * chunks * message) /
-                          (isInterleaved ? 3 : 2));
-}
-
 void LaneTimes::meetChunks(const StageCost &stage, const StageCost &behind) {
   double longer = 0;
   for (int own = 0; own < chunks; ++own)
     for (int other = 0; other < chunks; ++other)
       longer += std::max(stage.chunks[own], behind.chunks[other]);
   period = std::max(period, longer / chunks);
-}
-
-LaneTimes LaneTimes::prependEven(const StageCost &stage,
-                                 const StageCost *behind, double message,
-                                 int depth, PipelineSchedule schedule) const {
-  LaneTimes times = *this;
-  times.roundTrip += stage.both() / chunks + 2 * message;
-  times.end = std::max(times.roundTrip + stage.sync,
-                       behind ? stage.forward / chunks + message + end : 0);
-  if (schedule == PipelineSchedule::GPipe) {
-    times.period = std::max({period, stage.forward, message});
-    times.backwardPeriod = std::max({backwardPeriod, stage.backward, message});
-  } else {
-    times.takeInTurns(stage, behind, message, depth);
-  }
-  return times;
 }
 
 LaneTimes LaneTimes::prepend(const StageCost &stage, const StageCost *behind,

@@ -42,19 +42,22 @@ namespace poplar {
 /// By chunk of a stage.
 using ChunkSeconds = std::array<double, HybridProblem::mostChunks>;
 
+/// Seconds that a rank of a lane spends: in passes of a micro-batch, and once
+/// an iteration.
+struct StageSeconds {
+  double forward = 0, backward = 0, sync = 0;
+
+  double both() const { return forward + backward; }
+};
+
 /// What a rank of a lane spends.
-struct StageCost {
-  double forward = 0, backward = 0;
-  /// Both of each chunk.
+struct StageCost : StageSeconds {
+  /// Both passes of each chunk.
   ChunkSeconds chunks{};
-  /// Once an iteration.
-  double sync = 0;
   /// Without what micro-batches in flight keep.
   int64_t fixedBytes = 0;
   /// What its collectives carry in a micro-batch, and once an iteration.
   double bytesPerStep = 0, bytesPerIteration = 0;
-
-  double both() const { return forward + backward; }
 };
 
 /// Cuts a stage of units [first, end) into chunks that take as long as each
@@ -194,14 +197,43 @@ struct LaneTimes {
                     double message, int depth, PipelineSchedule schedule) const;
   /// The same, as if chunks were alike in neighboring stages; and what it takes
   /// that they are not.
-  LaneTimes prependEven(const StageCost &stage, const StageCost *behind,
+  LaneTimes prependEven(const StageSeconds &stage, const StageSeconds *behind,
                         double message, int depth,
-                        PipelineSchedule schedule) const;
+                        PipelineSchedule schedule) const {
+    LaneTimes times = *this;
+    times.roundTrip += getOfChunk(stage.both()) + 2 * message;
+    times.end =
+        std::max(times.roundTrip + stage.sync,
+                 behind ? getOfChunk(stage.forward) + message + end : 0);
+    if (schedule == PipelineSchedule::GPipe) {
+      times.period = std::max({period, stage.forward, message});
+      times.backwardPeriod =
+          std::max({backwardPeriod, stage.backward, message});
+    } else {
+      times.takeInTurns(stage, behind, message, depth);
+    }
+    return times;
+  }
   void meetChunks(const StageCost &stage, const StageCost &behind);
 
 private:
-  void takeInTurns(const StageCost &stage, const StageCost *behind,
-                   double message, int depth);
+  /// In turns, a stage is ahead of the next: by one micro-batch, or by two of a
+  /// chunk.
+  void takeInTurns(const StageSeconds &stage, const StageSeconds *behind,
+                   double message, int depth) {
+    bool isInterleaved = chunks > 1;
+    double inFlight = isInterleaved ? 2 * depth - 1 : depth;
+    period = std::max({period, stage.both(), chunks * message,
+                       chunks * roundTrip / inFlight});
+    if (behind) {
+      double both = stage.both() + behind->both() + 2 * chunks * message;
+      period = std::max(period, isInterleaved ? both / 3 : both / 2);
+    }
+  }
+  /// Searches spend their time here, and divisions take long.
+  double getOfChunk(double seconds) const {
+    return chunks == 1 ? seconds : seconds / chunks;
+  }
 };
 
 /// A stage of a lane of a plan.

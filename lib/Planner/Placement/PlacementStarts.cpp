@@ -8,13 +8,11 @@
 
 #include "Placement/PlacementStarts.h"
 #include <algorithm>
-#include <functional>
+#include <map>
 #include <numeric>
 #include <set>
 
 using namespace poplar;
-
-using Distance = std::function<double(int, int)>;
 
 namespace {
 /// An item and those nearest to it.
@@ -26,12 +24,17 @@ struct Cluster {
 };
 } // namespace
 
+/// `others` is memory for its work.
+template <typename Distance>
 static Cluster gather(int center, const std::vector<int> &items, int size,
-                      const Distance &distance) {
-  std::vector<std::pair<double, int>> others;
+                      const Distance &distance,
+                      std::vector<std::pair<double, int>> &others) {
+  others.clear();
   for (int item : items)
     others.push_back({item == center ? -1 : distance(center, item), item});
-  std::partial_sort(others.begin(), others.begin() + size, others.end());
+  if (size < static_cast<int>(others.size()))
+    std::nth_element(others.begin(), others.begin() + size, others.end());
+  std::sort(others.begin(), others.begin() + size);
   Cluster cluster;
   for (int i = 0; i < size; ++i) {
     cluster.radius += std::max(others[i].first, 0.0);
@@ -41,13 +44,22 @@ static Cluster gather(int center, const std::vector<int> &items, int size,
 }
 
 /// Takes clusters of `size` from among `items`, the tightest first, until there
-/// are `count`. Each begins with its center.
-static std::vector<std::vector<int>> takeClusters(std::vector<int> items,
-                                                  int size, int count,
-                                                  const Distance &distance) {
+/// are `count`. Each begins with its center. `kinds` are numbers, by item, that
+/// are equal for items that are as far as each other from all others.
+template <typename Distance>
+static std::vector<std::vector<int>>
+takeClusters(std::vector<int> items, int size, int count,
+             const std::vector<int> &kinds, const Distance &distance) {
+  std::vector<std::pair<double, int>> others;
   std::vector<Cluster> around;
-  for (int item : items)
-    around.push_back(gather(item, items, size, distance));
+  // Items of a kind have clusters of the same radius.
+  std::map<int, double> radii;
+  for (int item : items) {
+    auto [entry, isNew] = radii.try_emplace(kinds[item]);
+    if (isNew)
+      entry->second = gather(item, items, size, distance, others).radius;
+    around.push_back({entry->second, {item}});
+  }
   std::vector<std::vector<int>> clusters;
   while (static_cast<int>(clusters.size()) < count) {
     // As items go, clusters only grow: those that are not the tightest by what
@@ -56,9 +68,11 @@ static std::vector<std::vector<int>> takeClusters(std::vector<int> items,
         around.begin(), around.end(),
         [](const Cluster &a, const Cluster &b) { return a.radius < b.radius; });
     int center = tightest->items[0];
-    Cluster current = gather(center, items, size, distance);
+    Cluster current = gather(center, items, size, distance, others);
     if (current.radius > tightest->radius) {
-      *tightest = std::move(current);
+      for (Cluster &cluster : around)
+        if (kinds[cluster.items[0]] == kinds[center])
+          cluster.radius = current.radius;
       continue;
     }
     for (int item : current.items)
@@ -87,9 +101,35 @@ static void chain(const PlacementCosts &costs, std::vector<int> &cluster) {
   }
 }
 
+/// By device: the first that is as far from all others as it is.
+static std::vector<int> findKinds(const PlacementCosts &costs) {
+  std::vector<int> kinds, found;
+  auto isAlike = [&](int d, int other) {
+    for (auto get :
+         {&PlacementCosts::pipelineOf, &PlacementCosts::dataParallelOf}) {
+      const double *own = (costs.*get)(d), *its = (costs.*get)(other);
+      if (own[other] != its[d])
+        return false;
+      for (int i = 0; i < costs.devices; ++i)
+        if (i != d && i != other && own[i] != its[i])
+          return false;
+    }
+    return true;
+  };
+  for (int d = 0; d < costs.devices; ++d) {
+    auto known = std::find_if(found.begin(), found.end(),
+                              [&](int other) { return isAlike(d, other); });
+    kinds.push_back(known == found.end() ? d : *known);
+    if (known == found.end())
+      found.push_back(d);
+  }
+  return kinds;
+}
+
 /// Blocks of stages that chains of `length` devices cover, the last one as long
 /// as what is left.
 static std::vector<std::vector<int>> buildStart(const PlacementCosts &costs,
+                                                const std::vector<int> &kinds,
                                                 int stages, int pipelines,
                                                 int length, bool close) {
   std::vector<int> devices(costs.devices);
@@ -101,21 +141,32 @@ static std::vector<std::vector<int>> buildStart(const PlacementCosts &costs,
     // ones.
     int count = close ? devices.size() / rows : pipelines;
     std::vector<std::vector<int>> chains =
-        takeClusters(devices, rows, count, [&](int d, int dPrime) {
+        takeClusters(devices, rows, count, kinds, [&](int d, int dPrime) {
           return costs.pipelineOf(d)[dPrime];
         });
     for (std::vector<int> &cluster : chains)
       chain(costs, cluster);
     std::vector<int> order(chains.size());
     std::iota(order.begin(), order.end(), 0);
-    if (close)
-      order = takeClusters(order, pipelines, 1, [&](int i, int j) {
+    if (close) {
+      std::map<std::vector<int>, int> numbers;
+      std::vector<int> chainKinds;
+      for (const std::vector<int> &cluster : chains) {
+        std::vector<int> ofDevices;
+        for (int d : cluster)
+          ofDevices.push_back(kinds[d]);
+        int next = static_cast<int>(numbers.size());
+        chainKinds.push_back(
+            numbers.try_emplace(std::move(ofDevices), next).first->second);
+      }
+      order = takeClusters(order, pipelines, 1, chainKinds, [&](int i, int j) {
         double sum = 0;
         for (int d : chains[i])
           for (int dPrime : chains[j])
             sum += costs.dataParallelOf(d)[dPrime];
         return sum;
       })[0];
+    }
     for (int row = 0; row < rows; ++row) {
       groups.emplace_back();
       for (int k = 0; k < pipelines; ++k)
@@ -141,9 +192,11 @@ poplar::buildStarts(const PlacementCosts &costs, int stages, int pipelines,
   for (size_t i = 0; i < count; ++i)
     lengths.insert(
         sorted[count > 1 ? i * (sorted.size() - 1) / (count - 1) : 0]);
+  std::vector<int> kinds = findKinds(costs);
   std::vector<std::vector<std::vector<int>>> starts;
   for (int length : lengths)
     for (bool close : {true, false})
-      starts.push_back(buildStart(costs, stages, pipelines, length, close));
+      starts.push_back(
+          buildStart(costs, kinds, stages, pipelines, length, close));
   return starts;
 }

@@ -24,6 +24,8 @@ double PortSharing::getDone(const Transfer &transfer) const {
 }
 
 void PortSharing::moveTo(double time) {
+  if (isStale && time > now)
+    setRates();
   for (Transfer &transfer : active)
     if (transfer.rate < std::numeric_limits<double>::infinity())
       transfer.rest -= transfer.rate * (time - now);
@@ -33,6 +35,7 @@ void PortSharing::moveTo(double time) {
 /// Raises the speed of all, relative to their speeds when alone, until a port
 /// is full; what needs it stays there, and the others go on.
 void PortSharing::setRates() {
+  isStale = false;
   auto uses = [&](const Transfer &transfer) -> const auto & {
     return problem.collectives[transfer.collective].uses;
   };
@@ -80,10 +83,12 @@ void PortSharing::setRates() {
 void PortSharing::add(double time, int key, int collective) {
   moveTo(time);
   active.push_back({key, collective});
-  setRates();
+  isStale = true;
 }
 
-std::optional<PortSharing::Completion> PortSharing::getNext() const {
+std::optional<PortSharing::Completion> PortSharing::getNext() {
+  if (isStale)
+    setRates();
   std::optional<Completion> next;
   for (const Transfer &transfer : active)
     if (double done = getDone(transfer); !next || done < next->time)
@@ -97,5 +102,5 @@ void PortSharing::remove(const Completion &completion) {
       std::find_if(active.begin(), active.end(), [&](const Transfer &transfer) {
         return transfer.key == completion.key;
       }));
-  setRates();
+  isStale = true;
 }

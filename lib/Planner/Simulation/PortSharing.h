@@ -30,9 +30,11 @@ public:
     int key;
   };
   /// Which is done next if none is added; of several, the one added first.
-  std::optional<Completion> getNext() const;
+  std::optional<Completion> getNext();
   /// Takes what getNext() has told of out.
   void remove(const Completion &completion);
+  /// Of the last add() or remove().
+  double getNow() const { return now; }
 
 private:
   struct Transfer {
@@ -48,6 +50,9 @@ private:
   std::vector<double> aloneSeconds;
   std::vector<Transfer> active;
   double now = 0;
+  /// Rates are those of other transfers than the active ones. They are set when
+  /// they are needed, so that what begins at once sets them once.
+  bool isStale = false;
   /// By port, for setRates: how much of it is taken, and what of it each
   /// transfer that is not at its limit yet takes per unit of speed.
   std::vector<double> taken, demand;

@@ -431,9 +431,15 @@ bool Engine::run(std::string &error) {
   for (int index : allClasses)
     advance(index);
   while (true) {
-    std::optional<PortSharing::Completion> completion = sharing.getNext();
-    bool begins = !beginnings.empty() &&
-                  (!completion || beginnings.top().first <= completion->time);
+    // What is done next is not done before now.
+    bool begins =
+        !beginnings.empty() && beginnings.top().first <= sharing.getNow();
+    std::optional<PortSharing::Completion> completion;
+    if (!begins) {
+      completion = sharing.getNext();
+      begins = !beginnings.empty() &&
+               (!completion || beginnings.top().first <= completion->time);
+    }
     if (begins) {
       auto [time, instance] = beginnings.top();
       beginnings.pop();
