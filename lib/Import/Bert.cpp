@@ -46,10 +46,12 @@ static OwningOpRef<ModuleOp> buildBert(const Config &config) {
   const std::string words = embeddings + "word_embeddings";
 
   // Every token is of the first type.
-  Unit &embed =
-      model.define("embed", model.getIdsType(), dropout > 0, [&](Unit &unit) {
+  Unit &embed = model.define(
+      "embed", model.getIdsType(), dropout > 0 || config.getNoiseAlpha() > 0,
+      [&](Unit &unit) {
         Value x = unit.embedding(words, unit.getInput(0), vocabSize, hidden,
                                  stdDev, paddingIdx);
+        x = unit.noise(words, x, config.getNoiseAlpha());
         x = unit.positionEmbedding(embeddings + "token_type_embeddings", x,
                                    tokenTypes, stdDev, /*constantRow=*/true);
         x = unit.positionEmbedding(embeddings + "position_embeddings", x,

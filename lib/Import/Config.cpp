@@ -360,6 +360,8 @@ OwningOpRef<ModuleOp> Config::finish(ModelBuilder &builder, Value loss,
   model.setConfigFacts(formatFacts());
   if (options.dropout)
     model.setDropout(*options.dropout);
+  if (options.noiseAlpha > 0)
+    model.setNoiseAlpha(options.noiseAlpha);
   if (options.packing)
     model.setPacking(true);
   if (summary.unsafePrecision)

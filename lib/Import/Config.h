@@ -119,6 +119,7 @@ public:
   finish(ModelBuilder &builder, mlir::Value loss, const Summary &summary) const;
 
   bool isPacked() const { return options.packing; }
+  double getNoiseAlpha() const { return options.noiseAlpha; }
 
   mlir::MLIRContext &context;
   llvm::StringRef file;

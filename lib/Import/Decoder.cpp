@@ -118,7 +118,12 @@ Value DecoderBuilder::norm(Unit &unit, StringRef name, Value x) {
 Value DecoderBuilder::embed(Unit &unit) {
   Value x = unit.embedding("model.embed_tokens", unit.getInput(0), vocabSize,
                            hidden, stdDev, paddingIdx);
+  double alpha = config.getNoiseAlpha();
+  if (!family.scalesInEmbedding)
+    x = unit.noise("model.embed_tokens", x, alpha);
   x = unit.scale("model.embed_tokens", x, family.embeddingScale);
+  if (family.scalesInEmbedding)
+    x = unit.noise("model.embed_tokens", x, alpha);
   return unit.dropout("model.embed_tokens", x, family.embeddingDropout);
 }
 
@@ -283,7 +288,8 @@ OwningOpRef<ModuleOp> DecoderBuilder::build() {
   ModelBuilder model(config.context, config.file, seqLen, config.isPacked());
   Type activations = model.getActivationType(hidden);
   Unit &embedding =
-      model.define("embed", model.getIdsType(), family.embeddingDropout > 0,
+      model.define("embed", model.getIdsType(),
+                   family.embeddingDropout > 0 || config.getNoiseAlpha() > 0,
                    [&](Unit &unit) { return embed(unit); });
   auto draws = [&](const LayerKind &kind) {
     return (attention.dropout > 0 && !kind.isLinear) ||

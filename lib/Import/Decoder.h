@@ -110,6 +110,8 @@ struct Decoder {
   /// Factors of the embeddings, of what is added to the residual stream, and
   /// of the logits; of the scores, where it is not 1 / sqrt(head_dim).
   double embeddingScale = 1, residualScale = 1, logitsScale = 1;
+  /// The embedding itself multiplies, so that NEFTune adds noise behind it.
+  bool scalesInEmbedding = false;
   std::optional<double> attentionScale;
   /// Soft caps; 0 for none.
   double attentionCap = 0, logitsCap = 0;

@@ -49,10 +49,12 @@ static OwningOpRef<ModuleOp> buildGPT2(const Config &config) {
   const auto inOut = nn::WeightLayout::InOut; // Conv1D
 
   Unit &embed = model.define(
-      "embed", model.getIdsType(), embeddingDropout > 0,
+      "embed", model.getIdsType(),
+      embeddingDropout > 0 || config.getNoiseAlpha() > 0,
       [&](Unit &unit) {
         Value x = unit.embedding("transformer.wte", unit.getInput(0), vocabSize,
                                  hidden, stdDev);
+        x = unit.noise("transformer.wte", x, config.getNoiseAlpha());
         x = unit.positionEmbedding("transformer.wpe", x, positions, stdDev,
                                    /*constantRow=*/false);
         return unit.dropout("transformer.drop", x, embeddingDropout);

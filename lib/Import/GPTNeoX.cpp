@@ -56,10 +56,12 @@ static OwningOpRef<ModuleOp> buildGPTNeoX(const Config &config) {
   ModelBuilder model(config.context, config.file, seqLen, config.isPacked());
   Type activations = model.getActivationType(hidden);
 
-  Unit &embed =
-      model.define("embed", model.getIdsType(), dropout > 0, [&](Unit &unit) {
+  Unit &embed = model.define(
+      "embed", model.getIdsType(), dropout > 0 || config.getNoiseAlpha() > 0,
+      [&](Unit &unit) {
         Value x = unit.embedding("gpt_neox.embed_in", unit.getInput(0),
                                  vocabSize, hidden, stdDev);
+        x = unit.noise("gpt_neox.embed_in", x, config.getNoiseAlpha());
         return unit.dropout("gpt_neox.emb_dropout", x, dropout);
       });
   auto attend = [&](Unit &unit, Value x) {

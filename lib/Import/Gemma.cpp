@@ -27,6 +27,7 @@ static Decoder makeGemma(const Config &config, StringRef architecture) {
   family.refusesF16 = true;
   family.embeddingScale =
       std::sqrt(static_cast<double>(config.getSize("hidden_size")));
+  family.scalesInEmbedding = true;
   family.qkvBias = family.outputBias = config.getBool("attention_bias", false);
   return family;
 }

@@ -12,6 +12,7 @@
 #include "mlir/IR/Verifier.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
+#include <cmath>
 
 using namespace mlir;
 using namespace poplar;
@@ -141,6 +142,8 @@ buildModel(json::Document &whole, StringRef file, const ImportOptions &options,
   json::Document &document = text ? *text : whole;
   if (options.dropout && !(*options.dropout >= 0 && *options.dropout < 1))
     document.error("the dropout is outside [0, 1)");
+  if (!(options.noiseAlpha >= 0) || std::isinf(options.noiseAlpha))
+    document.error("the alpha of NEFTune is no finite number of 0 or more");
   const Family *family = document.hasError() ? nullptr : findFamily(document);
   if (family)
     removeIgnored(document, *family, options);

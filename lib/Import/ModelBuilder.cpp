@@ -10,6 +10,7 @@
 #include "Poplar/Dialect/NN/NNGroupOps.h"
 #include "Poplar/Dialect/NN/NNRecurrentOps.h"
 #include "llvm/ADT/StringSwitch.h"
+#include <cmath>
 
 using namespace mlir;
 using namespace poplar;
@@ -220,6 +221,17 @@ Value Unit::dropout(StringRef name, Value x, double p) {
     return x;
   return nn::DropoutOp::create(builder, at(name), x, keys, llvm::APFloat(p),
                                nextOpId++, /*tokens=*/nullptr);
+}
+
+Value Unit::noise(StringRef name, Value x, double alpha) {
+  if (alpha == 0)
+    return x;
+  RankedTensorType type = getTensor(x);
+  double magnitude = alpha / std::sqrt(double(type.getDimSize(1)) *
+                                       double(type.getDimSize(2)));
+  return nn::NoiseOp::create(builder, at(name), x, keys,
+                             llvm::APFloat(magnitude), nextOpId++,
+                             /*tokens=*/nullptr);
 }
 
 Value Unit::crossEntropy(Value logits, Value targets) {

@@ -98,6 +98,8 @@ public:
   mlir::Value multiply(mlir::Value a, mlir::Value b);
   /// x itself if p is zero.
   mlir::Value dropout(llvm::StringRef name, mlir::Value x, double p);
+  /// x with noise as NEFTune adds it to embeddings; x itself if alpha is zero.
+  mlir::Value noise(llvm::StringRef name, mlir::Value x, double alpha);
   mlir::Value crossEntropy(mlir::Value logits, mlir::Value targets);
 
   /// The experts of each token, and their scores.

@@ -210,9 +210,10 @@ Trainer::Trainer(const PoplarProgram &Program, const Options &Given,
     Group->attach(Exec.state(), Exec.device());
   if (!O.Preference.empty() && Program.is_random)
     fail("--preference scores pairs before it trains on them, and the dropout "
-         "of this program would change what was scored; import the model with "
-         "--dropout 0",
+         "or noise of this program would change what was scored; import the "
+         "model with --dropout 0",
          Model.Adapter.Rank ? " and --lora-dropout 0" : "",
+         " and without --neftune-alpha"
          ", as trl trains on pairs");
   if (!O.Preference.empty())
     Pairs.emplace(O);

@@ -43,6 +43,7 @@ ROOT = os.path.normpath(os.path.join(HERE, "..", ".."))
 sys.path.insert(0, os.path.join(ROOT, "test", "Integration", "Inputs"))
 
 import jobs  # noqa: E402
+from counters import SHUFFLE, hash_counters  # noqa: E402
 from jobs import Plan, Rank  # noqa: E402
 
 BLOCK = 256
@@ -196,24 +197,6 @@ class Trainer:
         parameter.sub_(self.rate * mean / spread)
 
 
-MASK = (1 << 64) - 1
-
-
-def mix(x):
-    """splitmix64, as runtime/support/Random.h has it."""
-    x = (x + 0x9E3779B97F4A7C15) & MASK
-    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & MASK
-    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & MASK
-    return x ^ (x >> 31)
-
-
-def hash_counters(first, *rest):
-    state = mix(first)
-    for counter in rest:
-        state = mix(state ^ mix((counter + 0xD1B54A32D192ED03) & MASK))
-    return state
-
-
 def permute(index, size, key):
     half = 1
     while half < 31 and 1 << (2 * half) < size:
@@ -235,7 +218,7 @@ def make_batches(arguments):
     size = (len(text) - int(0.1 * len(text)) - 1) // jobs.SEQ_LEN
     samples = sum(rank.samples for rank in RANKS)
     assert arguments.steps * samples <= size, "more than an epoch"
-    key = hash_counters(1, 2, 0)
+    key = hash_counters(1, SHUFFLE, 0)
     begins = [permute(i, size, key) * jobs.SEQ_LEN for i in range(arguments.steps * samples)]
     rows = torch.from_numpy(text[numpy.array(begins)[:, None] + numpy.arange(jobs.SEQ_LEN + 1)])
     rows = rows.view(arguments.steps, samples, -1)

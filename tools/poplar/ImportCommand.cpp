@@ -43,6 +43,7 @@ struct Arguments {
   std::vector<int64_t> specialTokenIds;
   int64_t seqLen = 0;
   double dropout = 0;
+  double noiseAlpha = 0;
   bool packing = false;
   bool withoutTokenizer = false;
   poplar::NNAddAdaptersOptions adapters;
@@ -152,6 +153,10 @@ static std::string describe(mlir::ModuleOp module, const Arguments &arguments,
   else
     stream << "the default; the model has " << summary.positions
            << " positions: --seq-len N)\n";
+  if (auto alpha = model.getNoiseAlpha())
+    stream << llvm::formatv("noise     of NEFTune with alpha {0} is added to "
+                            "embeddings in training\n",
+                            *alpha);
   if (arguments.packing)
     stream << "packing   examples share samples: attention does not look "
               "across their borders\n";
@@ -469,6 +474,12 @@ void addImportCommand(CLI::App &app, int &status) {
               "(default: those)")
           ->type_name("P");
   command
+      ->add_option("--neftune-alpha", arguments->noiseAlpha,
+                   "Add uniform noise of at most A / sqrt(tokens per sample * "
+                   "hidden size) to embeddings in training, as NEFTune does "
+                   "(default: 0, none)")
+      ->type_name("A");
+  command
       ->add_option("--ignore-key", arguments->ignoredKeys,
                    "Key of the configuration to ignore, although it may change "
                    "what the model computes; repeatable")
@@ -516,6 +527,7 @@ void addImportCommand(CLI::App &app, int &status) {
       options.seqLen = arguments->seqLen;
     if (dropout->count())
       options.dropout = arguments->dropout;
+    options.noiseAlpha = arguments->noiseAlpha;
     options.packing = arguments->packing;
     options.ignoredKeys = arguments->ignoredKeys;
     options.specialTokenIds = arguments->specialTokenIds;

@@ -195,8 +195,9 @@ TrainingArguments::TrainingArguments(CLI::App *command, bool isFineTuning)
 void TrainingArguments::addImportOptions(CLI::App *command) {
   const CLI::App &lender = *lenders.get_subcommand("import");
   import.addOf(command, lender,
-               {"seq-len", "dropout", "ignore-key", "no-tokenizer",
-                "mask-token-id", "special-token-ids", "optimizer-states"},
+               {"seq-len", "dropout", "neftune-alpha", "ignore-key",
+                "no-tokenizer", "mask-token-id", "special-token-ids",
+                "optimizer-states"},
                "Model");
   if (!isFineTuning)
     return;
@@ -279,6 +280,9 @@ std::string TrainingArguments::completeImport() {
         hasPairs && !rate.empty() && std::atof(rate.back().c_str()) != 0)
       return "--preference trains without dropout, as trl does: leave out --" +
              std::string(name);
+  if (hasPairs && import.isGiven("neftune-alpha"))
+    return "--preference trains without noise, as axolotl does: leave out "
+           "--neftune-alpha";
   if (hasPairs)
     completePairs(words);
   if (isFineTuning && packs)

@@ -23,6 +23,8 @@ struct ImportOptions {
   std::optional<int64_t> seqLen;
   /// Replaces every dropout probability of the configuration.
   std::optional<double> dropout;
+  /// Alpha of the noise that training adds to embeddings (NEFTune); 0 for none.
+  double noiseAlpha = 0;
   /// Whether documents share samples: the model takes the positions of tokens,
   /// and attention does not look across documents.
   bool packing = false;

@@ -1,4 +1,5 @@
-//===- RandomToLinalg.cpp - Lower dropout and its keys --------------------===//
+//===- RandomToLinalg.cpp - Lower dropout, noise and their keys
+//-------------===//
 //
 // Part of the Poplar project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -62,54 +63,87 @@ static SmallVector<Value> lowerFoldKey(LinalgBuilder &l, FoldKeyOp op) {
   return llvm::to_vector(l.generic("bt", {}, {{init, "bt"}}, body));
 }
 
-/// The sample and the token of the element at hand.
-static std::pair<Value, Value> findToken(ElementBuilder &b, DropoutOp op) {
+namespace {
+/// What an op draws: 24 bits for each element of a sample.
+struct Draws {
+  Value keys;
+  std::optional<ArrayRef<int64_t>> tokens;
+  RankedTensorType type;
+  uint64_t first;
+  /// The width of a sample's row, of which the device may have some columns
+  /// only.
+  int64_t width;
+
+  template <typename Op>
+  explicit Draws(Op op)
+      : keys(op.getKeys()), tokens(op.getTokens()), type(op.getType()),
+        first(getFirstDraw(op.getOpId())), width(type.getDimSize(2)) {
+    if (!tokens || tokens->size() != 4)
+      return;
+    first += uint64_t((*tokens)[2]);
+    width = (*tokens)[3];
+  }
+  /// The sample and the token of the element at hand.
+  std::pair<Value, Value> findToken(ElementBuilder &b) const;
+  /// The bits of the element at hand.
+  Value draw(ElementBuilder &b) const;
+};
+} // namespace
+
+std::pair<Value, Value> Draws::findToken(ElementBuilder &b) const {
   Value sample = b.position(0), token = b.position(1);
-  std::optional<ArrayRef<int64_t>> tokens = op.getTokens();
   if (!tokens)
     return {sample, token};
   auto add = [&](Value x, Value y) { return arith::AddIOp::create(b, x, y); };
   auto times = [&](Value x, int64_t count) {
     return arith::MulIOp::create(b, x, b.index(count));
   };
-  Value batch = tensor::DimOp::create(b, op.getKeys(), b.index(0));
+  Value batch = tensor::DimOp::create(b, keys, b.index(0));
   Value row = add(times(batch, (*tokens)[0]),
-                  add(times(sample, op.getType().getDimSize(1)), token));
+                  add(times(sample, type.getDimSize(1)), token));
   Value length = b.index((*tokens)[1]);
   return {arith::DivUIOp::create(b, row, length),
           arith::RemUIOp::create(b, row, length)};
 }
 
+Value Draws::draw(ElementBuilder &b) const {
+  auto toI64 = [&](Value index) -> Value {
+    return arith::IndexCastOp::create(b, b.getI64Type(), index);
+  };
+  auto [sample, token] = findToken(b);
+  Value element = arith::AddIOp::create(
+      b, arith::MulIOp::create(b, toI64(token), b.i64(width)),
+      toI64(b.position(2)));
+  Value counter = arith::AddIOp::create(b, element, b.i64(first));
+  Value state = arith::AddIOp::create(
+      b, readKey(b, keys, sample),
+      arith::MulIOp::create(b, counter, b.i64(kGoldenGamma)));
+  return arith::ShRUIOp::create(b, buildMix(b, state), b.i64(40));
+}
+
 static SmallVector<Value> lowerDropout(LinalgBuilder &l, DropoutOp op) {
-  Value keys = op.getKeys();
   double p = op.getP().convertToDouble();
-  // The width of a sample's row, of which the device may have some columns
-  // only.
-  int64_t width = op.getType().getDimSize(2);
-  uint64_t first = getFirstDraw(op.getOpId());
-  if (auto tokens = op.getTokens(); tokens && tokens->size() == 4) {
-    first += uint64_t((*tokens)[2]);
-    width = (*tokens)[3];
-  }
-  auto body = [=](ElementBuilder &b, ValueRange in) -> Value {
-    auto toI64 = [&](Value index) -> Value {
-      return arith::IndexCastOp::create(b, b.getI64Type(), index);
-    };
-    auto [sample, token] = findToken(b, op);
-    Value element = arith::AddIOp::create(
-        b, arith::MulIOp::create(b, toI64(token), b.i64(width)),
-        toI64(b.position(2)));
-    Value counter = arith::AddIOp::create(b, element, b.i64(first));
-    Value state = arith::AddIOp::create(
-        b, readKey(b, keys, sample),
-        arith::MulIOp::create(b, counter, b.i64(kGoldenGamma)));
-    Value bits = arith::ShRUIOp::create(b, buildMix(b, state), b.i64(40));
+  Draws draws(op);
+  auto body = [&](ElementBuilder &b, ValueRange in) -> Value {
+    Value bits = draws.draw(b);
     // bits / 2^24 >= p, exactly, in integers.
-    int64_t threshold = getDropoutThreshold(p);
     Value kept = arith::CmpIOp::create(b, arith::CmpIPredicate::uge, bits,
-                                       b.i64(threshold));
+                                       b.i64(getDropoutThreshold(p)));
     return arith::SelectOp::create(
         b, kept, b.mul(in[0], b.f32(1.0 / (1.0 - p))), b.f32(0.0));
+  };
+  return {l.map("btd", op.getType(), {{op.getX(), "btd"}}, body)};
+}
+
+static SmallVector<Value> lowerNoise(LinalgBuilder &l, NoiseOp op) {
+  double magnitude = op.getMagnitude().convertToDouble();
+  Draws draws(op);
+  auto body = [&](ElementBuilder &b, ValueRange in) -> Value {
+    // The bits are below 2^24, so that bits / 2^23 - 1 is exact in f32.
+    Value bits = arith::TruncIOp::create(b, b.getI32Type(), draws.draw(b));
+    bits = arith::UIToFPOp::create(b, b.getF32Type(), bits);
+    Value unit = b.sub(b.mul(bits, b.f32(0x1p-23)), b.f32(1.0));
+    return b.add(in[0], b.mul(unit, b.f32(magnitude)));
   };
   return {l.map("btd", op.getType(), {{op.getX(), "btd"}}, body)};
 }
@@ -117,4 +151,5 @@ static SmallVector<Value> lowerDropout(LinalgBuilder &l, DropoutOp op) {
 void poplar::attachRandomLowerings(MLIRContext &context) {
   attachLowering<FoldKeyOp, lowerFoldKey>(context);
   attachLowering<DropoutOp, lowerDropout>(context);
+  attachLowering<NoiseOp, lowerNoise>(context);
 }

@@ -181,6 +181,7 @@ OpCost MulOp::getCost() { return getRowCost(*this, getLhs(), 1); }
 OpCost CastOp::getCost() { return getRowCost(*this, getX(), 0); }
 // The hash is integer arithmetic.
 OpCost DropoutOp::getCost() { return getRowCost(*this, getX(), 1); }
+OpCost NoiseOp::getCost() { return getRowCost(*this, getX(), 3); }
 OpCost CrossEntropyOp::getCost() { return getRowCost(*this, getLogits(), 4); }
 
 OpCost PositionEmbeddingGradOp::getCost() {

@@ -319,3 +319,8 @@ LogicalResult DropoutOp::buildVJP(OpBuilder &builder, Gradients &grads) {
                                       getP(), getOpId(), getTokensAttr()));
   return success();
 }
+
+LogicalResult NoiseOp::buildVJP(OpBuilder &, Gradients &grads) {
+  grads.add(getX(), grads.cotangent(getResult()));
+  return success();
+}

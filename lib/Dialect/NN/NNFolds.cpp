@@ -34,6 +34,11 @@ OpFoldResult DropoutOp::fold(FoldAdaptor) {
   return getP().isZero() ? OpFoldResult(getX()) : OpFoldResult();
 }
 
+/// magnitude = 0 -> x
+OpFoldResult NoiseOp::fold(FoldAdaptor) {
+  return getMagnitude().isZero() ? OpFoldResult(getX()) : OpFoldResult();
+}
+
 /// Keys that no dropout draws with are not read, and need not be computed.
 template <typename Op>
 static LogicalResult dropUnusedKeys(Op op, PatternRewriter &rewriter) {

@@ -38,6 +38,13 @@ void DropoutOp::removeRandomness() {
   erase();
 }
 
+bool NoiseOp::isRandom() { return true; }
+
+void NoiseOp::removeRandomness() {
+  getResult().replaceAllUsesWith(getX());
+  erase();
+}
+
 bool AttentionOp::isRandom() { return static_cast<bool>(getKeys()); }
 
 void AttentionOp::removeRandomness() {

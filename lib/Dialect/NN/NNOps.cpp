@@ -645,20 +645,41 @@ LogicalResult CastOp::verify() {
   return expectShape(*this, result, getShape(getX()), x);
 }
 
+/// What a device draws for the rows and columns that it has.
+template <typename Op> static LogicalResult verifyDraws(Op op) {
+  if (failed(expectKeys(op, op.getKeys(), {"x", op.getX()})))
+    return failure();
+  std::optional<ArrayRef<int64_t>> tokens = op.getTokens();
+  if (!tokens)
+    return success();
+  if ((tokens->size() != 2 && tokens->size() != 4) || (*tokens)[0] < 0 ||
+      (*tokens)[0] > (*tokens)[1] - getDim(op.getX(), 1) ||
+      (tokens->size() == 4 &&
+       ((*tokens)[2] < 0 ||
+        (*tokens)[2] > (*tokens)[3] - getDim(op.getX(), 2))))
+    return op.emitOpError()
+           << "tokens [" << *tokens
+           << "], expected the first of the rows and how many tokens a sample "
+              "has, and as much of columns where these are divided";
+  return success();
+}
+
 // - keys [B,2]; p in [0,1)
 LogicalResult DropoutOp::verify() {
-  if (failed(expectKeys(*this, getKeys(), {"x", getX()})))
+  if (failed(verifyDraws(*this)))
     return failure();
-  if (std::optional<ArrayRef<int64_t>> tokens = getTokens())
-    if ((tokens->size() != 2 && tokens->size() != 4) || (*tokens)[0] < 0 ||
-        (*tokens)[0] > (*tokens)[1] - getDim(getX(), 1) ||
-        (tokens->size() == 4 &&
-         ((*tokens)[2] < 0 || (*tokens)[2] > (*tokens)[3] - getDim(getX(), 2))))
-      return emitOpError() << "tokens [" << *tokens
-                           << "], expected the first of the rows and how many "
-                              "tokens a sample has, and as much of columns "
-                              "where these are divided";
   return expectProbability(*this, "p", getP().convertToDouble());
+}
+
+// - keys [B,2]; magnitude >= 0
+LogicalResult NoiseOp::verify() {
+  if (failed(verifyDraws(*this)))
+    return failure();
+  double magnitude = getMagnitude().convertToDouble();
+  if (magnitude >= 0 && !getMagnitude().isInfinity())
+    return success();
+  return emitOpError() << "magnitude is " << magnitude
+                       << ", expected a finite number that is not below 0";
 }
 
 // - targets, loss and lse [B,T] for logits [B,T,V]

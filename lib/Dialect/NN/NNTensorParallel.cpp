@@ -573,20 +573,36 @@ LogicalResult SliceOp::shard(UnitSharding &s) {
   return success();
 }
 
-/// The mask of a sum is that of each of its addends, but it is cheaper to add
-/// first.
-LogicalResult DropoutOp::shard(UnitSharding &s) {
-  int64_t tokens = getType().getDimSize(1), columns = getType().getDimSize(2);
-  if (Layout layout = s.getLayout(getX());
+/// A device's part of what is drawn for all columns and tokens.
+template <typename Op> static LogicalResult shardDraws(Op op, UnitSharding &s) {
+  int64_t tokens = op.getType().getDimSize(1),
+          columns = op.getType().getDimSize(2);
+  if (Layout layout = s.getLayout(op.getX());
       layout.kind == Layout::Columns && layout.ranges.size() == 1) {
-    auto made = cast<DropoutOp>(s.clone(*this, layout));
+    auto made = cast<Op>(s.clone(op, layout));
     made.setTokens(
         ArrayRef<int64_t>{0, tokens, layout.ranges.front().first, columns});
     return success();
   }
-  if (!s.getTokens(getX()))
+  if (!s.getTokens(op.getX()))
     return failure();
-  auto made = cast<DropoutOp>(s.clone(*this, {Layout::Tokens, {}}));
+  auto made = cast<Op>(s.clone(op, {Layout::Tokens, {}}));
   made.setTokens(ArrayRef<int64_t>{s.group.getRange(tokens).first, tokens});
+  return success();
+}
+
+/// The mask of a sum is that of each of its addends, but it is cheaper to add
+/// first.
+LogicalResult DropoutOp::shard(UnitSharding &s) { return shardDraws(*this, s); }
+
+/// What is added to a sum over devices, one of them adds.
+LogicalResult NoiseOp::shard(UnitSharding &s) {
+  Value x = getX();
+  if (s.getLayout(x).kind != Layout::Partial)
+    return shardDraws(*this, s);
+  if (s.group.getPosition() == 0)
+    s.clone(*this, {Layout::Partial, {}});
+  else
+    s.set(getResult(), s.get(x), {Layout::Partial, {}});
   return success();
 }

@@ -211,6 +211,7 @@ static ImportOptions getOptions(const nn::Model &model) {
   ImportOptions options;
   options.seqLen = model.getSeqLen();
   options.dropout = model.getDropout();
+  options.noiseAlpha = model.getNoiseAlpha().value_or(options.noiseAlpha);
   options.packing = model.getPacking().value_or(false);
   options.maskTokenId = model.getMaskToken();
   if (auto ids = model.getSpecialTokens())

@@ -247,7 +247,13 @@ FailureOr<InferenceUnits::Unit> InferenceUnits::get(func::FuncOp unit) {
   if (known != made.end())
     return known->second;
   llvm::BitVector arguments(unit.getNumArguments(), true);
-  if (llvm::none_of(unit.getOps(), isRandom))
+  // Keys that another device of a shared unit draws with.
+  auto isIdle = [&](BlockArgument argument) {
+    return argument.use_empty() &&
+           !unit.getArgAttr(argument.getArgNumber(), kParameterAttr);
+  };
+  if (llvm::none_of(unit.getOps(), isRandom) &&
+      llvm::none_of(unit.getArguments(), isIdle))
     return made[unit] = Unit{unit, arguments};
 
   std::string name = (unit.getSymName() + ".inference").str();
@@ -261,7 +267,8 @@ FailureOr<InferenceUnits::Unit> InferenceUnits::get(func::FuncOp unit) {
     random.removeRandomness();
   eraseDeadOps(clone.front());
   for (unsigned i = 0, end = unit.getNumArguments(); i != end; ++i)
-    if (clone.getArgument(i).use_empty() && !unit.getArgument(i).use_empty())
+    if (clone.getArgument(i).use_empty() &&
+        (!unit.getArgument(i).use_empty() || isIdle(unit.getArgument(i))))
       arguments.reset(i);
   if (failed(clone.eraseArguments(llvm::BitVector(arguments).flip())))
     return failure();

@@ -144,6 +144,22 @@ func.func @dropout(%x: tensor<?x4x8xf32>, %keys: tensor<?x2xi32>) -> tensor<?x4x
 
 // -----
 
+// CHECK-LABEL: func @noise
+func.func @noise(%x: tensor<?x4x8xf32>, %keys: tensor<?x2xi32>) -> tensor<?x4x8xf32> {
+  // CHECK: linalg.generic
+  // CHECK: arith.constant 3298534883329 : i64
+  // CHECK: arith.uitofp
+  // CHECK-DAG: arith.constant 1.1920929E-7 : f32
+  // CHECK-DAG: arith.constant 1.000000e+00 : f32
+  // CHECK: arith.subf
+  // CHECK: arith.constant 2.500000e-01 : f32
+  // CHECK: arith.addf
+  %0 = nn.noise %x keys %keys magnitude 0.25 op_id 3 : tensor<?x4x8xf32>, tensor<?x2xi32>
+  return %0 : tensor<?x4x8xf32>
+}
+
+// -----
+
 // CHECK-LABEL: func @cross_entropy
 func.func @cross_entropy(%logits: tensor<?x4x16xf32>, %targets: tensor<?x4xi32>, %dloss: tensor<?x4xf32>) -> (tensor<?x4xf32>, tensor<?x4x16xf32>) {
   // CHECK: arith.constant 0xFF800000 : f32

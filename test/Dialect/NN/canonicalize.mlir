@@ -50,6 +50,14 @@ func.func @dropout(%x: tensor<?x4x8xf32>, %keys: tensor<?x2xi32>) -> tensor<?x4x
   return %0 : tensor<?x4x8xf32>
 }
 
+// CHECK-LABEL: func @no_noise
+// CHECK-SAME: %[[X:[^:]+]]: tensor<?x4x8xf32>
+// CHECK-NEXT: return %[[X]]
+func.func @no_noise(%x: tensor<?x4x8xf32>, %keys: tensor<?x2xi32>) -> tensor<?x4x8xf32> {
+  %0 = nn.noise %x keys %keys magnitude 0.0 op_id 1 : tensor<?x4x8xf32>, tensor<?x2xi32>
+  return %0 : tensor<?x4x8xf32>
+}
+
 // Without dropout there is nothing to draw, and no key to fold.
 // CHECK-LABEL: func @attention_without_dropout
 // CHECK-NOT: nn.fold_key

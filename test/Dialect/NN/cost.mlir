@@ -65,6 +65,8 @@ func.func @ops(%x: tensor<?x4x8xf32>, %low: tensor<?x4x8xbf16>, %y: tensor<?x4x1
   // Keys of 8 bytes.
   // expected-remark @below {{row: 32 FLOPs and 264 bytes per sample, 0 bytes once}}
   %19 = nn.dropout %x keys %keys p 0.1 op_id 1 : tensor<?x4x8xf32>, tensor<?x2xi32>
+  // expected-remark @below {{row: 96 FLOPs and 264 bytes per sample, 0 bytes once}}
+  %noise = nn.noise %x keys %keys magnitude 0.1 op_id 1 : tensor<?x4x8xf32>, tensor<?x2xi32>
   // expected-remark @below {{row: 32 FLOPs and 256 bytes per sample, 512 bytes once}}
   %20 = nn.position_embedding %x, %w : (tensor<?x4x8xf32>, tensor<16x8xf32>) -> tensor<?x4x8xf32>
   // Of 4*16 logits.

@@ -370,6 +370,30 @@ func.func @f(%x: tensor<?x4x8xf32>, %k: tensor<?x2xi32>) {
 
 // -----
 
+func.func @f(%x: tensor<?x4x8xf32>, %k: tensor<?x3xi32>) {
+  // expected-error @below {{keys is [?,3], expected [?,2] to fit x [?,4,8]}}
+  %0 = nn.noise %x keys %k magnitude 0.1 op_id 0 : tensor<?x4x8xf32>, tensor<?x3xi32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x4x8xf32>, %k: tensor<?x2xi32>) {
+  // expected-error @below {{tokens [2, 5], expected the first of the rows and how many tokens a sample has}}
+  %0 = nn.noise %x keys %k magnitude 0.1 op_id 0 tokens [2, 5] : tensor<?x4x8xf32>, tensor<?x2xi32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x4x8xf32>, %k: tensor<?x2xi32>) {
+  // expected-error @below {{magnitude is -1.000000e+00, expected a finite number that is not below 0}}
+  %0 = nn.noise %x keys %k magnitude -1.0 op_id 0 : tensor<?x4x8xf32>, tensor<?x2xi32>
+  return
+}
+
+// -----
+
 func.func @f(%x: tensor<?x4x8xf32>, %t: tensor<?x5xi32>) {
   // expected-error @below {{targets is [?,5], expected [?,4] to fit logits [?,4,8]}}
   %0:2 = nn.cross_entropy %x, %t : (tensor<?x4x8xf32>, tensor<?x5xi32>) -> (tensor<?x4xf32>, tensor<?x4xf32>)

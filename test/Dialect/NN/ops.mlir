@@ -84,6 +84,8 @@ func.func @forward(%x: tensor<?x4x8xf32>,
   %r18 = nn.fold_key %keys, 7 : tensor<?x2xi32>
   // CHECK: nn.dropout %{{.*}} keys %{{.*}} p 1.000000e-01 op_id 3 : tensor<?x4x8xf32>, tensor<?x2xi32>
   %r19 = nn.dropout %x keys %keys p 1.000000e-01 op_id 3 : tensor<?x4x8xf32>, tensor<?x2xi32>
+  // CHECK: nn.noise %{{.*}} keys %{{.*}} magnitude 2.500000e-01 op_id 3 tokens [2, 8] : tensor<?x4x8xf32>, tensor<?x2xi32>
+  %noise = nn.noise %x keys %keys magnitude 0.25 op_id 3 tokens [2, 8] : tensor<?x4x8xf32>, tensor<?x2xi32>
   // CHECK: nn.cross_entropy %{{.*}}, %{{.*}} : (tensor<?x4x16xf32>, tensor<?x4xi32>) -> (tensor<?x4xf32>, tensor<?x4xf32>)
   %r20:2 = nn.cross_entropy %logits, %ids : (tensor<?x4x16xf32>, tensor<?x4xi32>) -> (tensor<?x4xf32>, tensor<?x4xf32>)
   return

@@ -184,6 +184,21 @@ def plan_shared(model, pipelines, groups, samples, types, bandwidth=Plan.bandwid
     )
 
 
+def plan_six(model, stage, schedule, groups, types, known):
+    """A job of six samples. With groups (units, stage of ZeRO, and, where ranks share
+    units, how much of each they compute): two micro-steps of three, on devices of these
+    types. Without: four samples and two, in two micro-steps each."""
+    shares = any(len(group) > 2 for group in groups)
+    if groups:
+        ranks = [
+            Rank(3, 2, 3, type=type, group=0 if shares else index)
+            for index, type in enumerate(types)
+        ]
+    else:
+        ranks = [Rank(2, 2, 2, type=types[0]), Rank(1, 2, 1, type=types[1])]
+    return Plan(model, stage, tuple(ranks), known, groups, schedule)
+
+
 def add_plan(module, plan):
     """The text of a module with a plan."""
     return f"{module.rstrip().removesuffix('}')}\n{plan.text()}\n}}\n"
@@ -460,6 +475,23 @@ def compare_runs(run, reference, initial, clip):
     if not min(run.norms) > clip:
         more.append(f"a gradient of norm {min(run.norms):g} is not clipped")
     return loss, update, failures + more
+
+
+def follow(workshop, report, name, plan, options, tolerance=LOSS_TOLERANCE):
+    """Checks that a job trains as one device does; updates only at the tolerance of
+    equal formats."""
+    reference = workshop.train_alone(plan.model, f"{name}-alone", plan.samples, options)
+    initial = workshop.initial_weights(plan.model)
+    try:
+        run = workshop.train(workshop.build(plan, name), f"{name}-run", options)
+    except JobError as error:
+        return report.check(name, [str(error)])
+    loss, failures = compare_losses(run, reference, tolerance)
+    text = f"losses {loss:.1e}"
+    if tolerance == LOSS_TOLERANCE:
+        update, more = compare_updates(run, reference, initial)
+        failures, text = failures + more, f"{text}, updates {update:.1e}"
+    return report.check(name, failures, text)
 
 
 def parse_arguments(description, add=lambda parser: None, steps=None):

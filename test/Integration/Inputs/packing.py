@@ -127,35 +127,6 @@ def check_alone(workshop, plain, report, samples):
             report.check(f"{model} {name}", wrong, f"loss {loss:.1e}, gradients {worst:.1e}")
 
 
-def make_plan(model, stage, schedule, groups, types):
-    shares = any(len(group) > 2 for group in groups)
-    # Of six samples: two micro-steps of three; where there are no groups, four
-    # samples and two.
-    if groups:
-        ranks = [
-            Rank(3, 2, 3, type=type, group=0 if shares else index)
-            for index, type in enumerate(types)
-        ]
-    else:
-        ranks = [Rank(2, 2, 2, type=types[0]), Rank(1, 2, 1, type=types[1])]
-    return Plan(model, stage, tuple(ranks), TYPES, groups, schedule)
-
-
-def follow(workshop, report, name, plan, options, tolerance=jobs.LOSS_TOLERANCE):
-    reference = workshop.train_alone(plan.model, f"{name}-alone", plan.samples, options)
-    initial = workshop.initial_weights(plan.model)
-    try:
-        run = workshop.train(workshop.build(plan, name), f"{name}-run", options)
-    except jobs.JobError as error:
-        return report.check(name, [str(error)])
-    loss, failures = jobs.compare_losses(run, reference, tolerance)
-    text = f"losses {loss:.1e}"
-    if tolerance == jobs.LOSS_TOLERANCE:
-        update, more = jobs.compare_updates(run, reference, initial)
-        failures, text = failures + more, f"{text}, updates {update:.1e}"
-    return report.check(name, failures, text)
-
-
 def main():
     def add(parser):
         parser.add_argument("--gpu", action="store_true")
@@ -171,11 +142,11 @@ def main():
     if arguments.gpu:
         for model, type, tolerance in GPUS:
             plan = Plan(model, 0, (Rank(3, 2, 3, type=type),), TYPES)
-            follow(workshop, report, f"{model}-{type}", plan, options, tolerance)
+            jobs.follow(workshop, report, f"{model}-{type}", plan, options, tolerance)
         return report.finish()
     check_alone(workshop, plain, report, samples)
     for name, case in TOGETHER.items():
-        follow(workshop, report, name, make_plan(*case), options)
+        jobs.follow(workshop, report, name, jobs.plan_six(*case, TYPES), options)
     return report.finish()
 
 

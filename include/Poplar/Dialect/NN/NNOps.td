@@ -302,6 +302,26 @@ def NN_DropoutOp : NN_ForwardOp<"dropout",
   let hasFolder = 1;
 }
 
+def NN_NoiseOp : NN_ForwardOp<"noise",
+    [AllTypesMatch<["x", "result"]>,
+     DeclareOpInterfaceMethods<RandomOpInterface>]> {
+  let summary = "Adds uniform noise between -magnitude and magnitude";
+  let description = [{
+    NEFTune (Jain et al., 2023), on embeddings. Element e of a sample gets
+    magnitude * (bits / 2^23 - 1), where bits are the 24 that nn.dropout
+    compares, with the same `keys`, `op_id` and `tokens`. The gradient of x is
+    the cotangent.
+  }];
+  let arguments = (ins NN_Activation:$x, NN_Keys:$keys, F64Attr:$magnitude,
+                       I64Attr:$op_id, OptionalAttr<DenseI64ArrayAttr>:$tokens);
+  let results = (outs NN_Activation:$result);
+  let assemblyFormat = [{
+    $x `keys` $keys `magnitude` $magnitude `op_id` $op_id
+    (`tokens` $tokens^)? attr-dict `:` type($x) `,` type($keys)
+  }];
+  let hasFolder = 1;
+}
+
 def NN_CrossEntropyOp : NN_ForwardOp<"cross_entropy",
     [DeclareOpInterfaceMethods<PrecisionOpInterface>,
      DeclareOpInterfaceMethods<ModelFactsOpInterface>], [], /*hasSplit=*/1> {

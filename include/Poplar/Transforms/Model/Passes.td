@@ -15,7 +15,7 @@ def NNVerifyConfig : Pass<"nn-verify-config", "::mlir::ModuleOp"> {
   let summary = "Compare a module with the configuration that its checkpoints get";
   let description = [{
     Imports the `config` of `nn.model` again, with the options that `nn.model` has
-    (length of samples, dropout, packing, adapters, the format of frozen weights).
+    (length of samples, dropout, noise, packing, adapters, the format of frozen weights).
     The module must have the parameters and functions of this import, and no
     others; functions the same ops in the same order, with the same attributes,
     types and operands; and `nn.model` the same facts. A module without `config`
