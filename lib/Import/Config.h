@@ -37,10 +37,12 @@ std::vector<Family> getGLMFamilies();
 std::vector<Family> getGPT2Families();
 std::vector<Family> getGPTNeoXFamilies();
 std::vector<Family> getLlamaFamilies();
-std::vector<Family> getMixtureFamilies();
+std::vector<Family> getMixtralFamilies();
 std::vector<Family> getOlmoFamilies();
 std::vector<Family> getPhiFamilies();
 std::vector<Family> getQwenFamilies();
+std::vector<Family> getQwenLinearFamilies();
+std::vector<Family> getQwenMixtureFamilies();
 
 /// A config.json with the checks that all architectures share. Getters record
 /// an error in the document instead of failing; `failed()` tells. They also

@@ -16,6 +16,12 @@ using namespace poplar::import;
 
 namespace {
 
+/// What linear attention reads: q, k and v side by side, the gate behind the
+/// norm, and the logits of the rates of learning and of decay.
+struct LinearInputs {
+  Value qkv, z, b, a;
+};
+
 /// A configuration on its way to a model.
 class DecoderBuilder {
 public:
@@ -32,8 +38,14 @@ private:
   Value embed(Unit &unit);
   Value projectQKV(Unit &unit, Value x, const LayerKind &kind);
   Value attend(Unit &unit, Value x, const LayerKind &kind);
+  Value projectLinear(Unit &unit, Value x, StringRef leaf, int64_t width);
+  LinearInputs projectFused(Unit &unit, Value x);
+  LinearInputs projectApart(Unit &unit, Value x);
   Value attendLinearly(Unit &unit, Value x);
+  Value widenGated(Unit &unit, Value x, StringRef module, StringRef up,
+                   int64_t width);
   Value feedForward(Unit &unit, Value x);
+  Value shareExpert(Unit &unit, Value x);
   Value mixExperts(Unit &unit, Value x);
   Value addDelta(Unit &unit, Value x, Value delta, StringRef name, double p);
   Value buildBlock(Unit &unit, const LayerKind &kind);
@@ -61,7 +73,7 @@ int64_t DecoderBuilder::getSize(const char *key, int64_t fallback) {
 bool DecoderBuilder::readShape() {
   vocabSize = getSize("vocab_size", family.vocabSize);
   hidden = config.getSize("hidden_size");
-  inner = config.getSize("intermediate_size");
+  inner = family.hasOnlyMixtures ? 0 : config.getSize("intermediate_size");
   layers = config.getLayers("num_hidden_layers");
   positions = config.getSize("max_position_embeddings", family.maxPositions);
   eps = config.getEpsilon(family.epsKey, family.eps);
@@ -180,27 +192,55 @@ Value DecoderBuilder::projectQKV(Unit &unit, Value x, const LayerKind &kind) {
               : attended;
 }
 
+Value DecoderBuilder::projectLinear(Unit &unit, Value x, StringRef leaf,
+                                    int64_t width) {
+  return unit.linear(("linear_attn." + leaf).str(), x, width, stdDev,
+                     /*bias=*/false);
+}
+
+LinearInputs DecoderBuilder::projectApart(Unit &unit, Value x) {
+  const Unit::GatedDelta &shape = family.linear.shape;
+  int64_t values = shape.valueHeads * shape.valueDim;
+  LinearInputs in;
+  in.qkv = projectLinear(unit, x, "in_proj_qkv",
+                         2 * shape.keyHeads * shape.keyDim + values);
+  in.z = projectLinear(unit, x, "in_proj_z", values);
+  in.b = projectLinear(unit, x, "in_proj_b", shape.valueHeads);
+  in.a = projectLinear(unit, x, "in_proj_a", shape.valueHeads);
+  return in;
+}
+
+/// Rows of the weights are those of one key head after those of another.
+LinearInputs DecoderBuilder::projectFused(Unit &unit, Value x) {
+  const Unit::GatedDelta &shape = family.linear.shape;
+  int64_t keys = shape.keyHeads * shape.keyDim, heads = shape.valueHeads;
+  int64_t values = heads * shape.valueDim, qkv = 2 * keys + values;
+  int64_t ofKeyHead = values / shape.keyHeads;
+  auto name = [](StringRef leaf) { return ("linear_attn." + leaf).str(); };
+  Value qkvz = projectLinear(unit, x, "in_proj_qkvz", qkv + values);
+  qkvz = unit.regroupParts(name("in_proj_qkvz"), qkvz, shape.keyHeads,
+                           {shape.keyDim, shape.keyDim, ofKeyHead, ofKeyHead});
+  Value ba = projectLinear(unit, x, "in_proj_ba", 2 * heads);
+  ba = unit.regroup(name("in_proj_ba"), ba, shape.keyHeads, /*parts=*/2);
+  return {unit.slice(name("qkv"), qkvz, 0, qkv),
+          unit.slice(name("z"), qkvz, qkv, values),
+          unit.slice(name("b"), ba, 0, heads),
+          unit.slice(name("a"), ba, heads, heads)};
+}
+
 /// The gated delta rule on a short convolution of q, k and v, then a norm of
 /// each head and a gate.
 Value DecoderBuilder::attendLinearly(Unit &unit, Value x) {
   const Unit::GatedDelta &shape = family.linear.shape;
-  int64_t values = shape.valueHeads * shape.valueDim;
-  auto project = [&](StringRef name, int64_t width) {
-    return unit.linear(name, x, width, stdDev, /*bias=*/false);
-  };
-  Value qkv = project("linear_attn.in_proj_qkv",
-                      2 * shape.keyHeads * shape.keyDim + values);
-  Value z = project("linear_attn.in_proj_z", values);
-  Value b = project("linear_attn.in_proj_b", shape.valueHeads);
-  Value a = project("linear_attn.in_proj_a", shape.valueHeads);
-  qkv = unit.causalConv("linear_attn.conv1d", qkv, family.linear.convWidth,
-                        stdDev);
+  LinearInputs in =
+      family.linear.isFused ? projectFused(unit, x) : projectApart(unit, x);
+  Value qkv = unit.causalConv("linear_attn.conv1d", in.qkv,
+                              family.linear.convWidth, stdDev);
   qkv = unit.activation(activation, qkv);
-  Value y = unit.gatedDelta("linear_attn", qkv, a, b, shape);
+  Value y = unit.gatedDelta("linear_attn", qkv, in.a, in.b, shape);
   y = unit.rmsNorm("linear_attn.norm", y, eps, shape.valueHeads);
-  y = unit.multiply(y, unit.activation("silu", z));
-  return unit.linear("linear_attn.out_proj", y, hidden, stdDev,
-                     /*bias=*/false);
+  y = unit.multiply(y, unit.activation("silu", in.z));
+  return projectLinear(unit, y, "out_proj", hidden);
 }
 
 Value DecoderBuilder::attend(Unit &unit, Value x, const LayerKind &kind) {
@@ -208,6 +248,15 @@ Value DecoderBuilder::attend(Unit &unit, Value x, const LayerKind &kind) {
     return attendLinearly(unit, x);
   return unit.linear(family.names.attentionOutput, projectQKV(unit, x, kind),
                      hidden, stdDev, family.outputBias);
+}
+
+/// The activation of one product times another.
+Value DecoderBuilder::widenGated(Unit &unit, Value x, StringRef module,
+                                 StringRef up, int64_t width) {
+  Value gate = unit.linear((module + ".gate_proj").str(), x, width, stdDev,
+                           family.mlpBias);
+  Value widened = unit.linear(up, x, width, stdDev, family.mlpBias);
+  return unit.multiply(unit.activation(activation, gate), widened);
 }
 
 Value DecoderBuilder::feedForward(Unit &unit, Value x) {
@@ -218,17 +267,23 @@ Value DecoderBuilder::feedForward(Unit &unit, Value x) {
   if (!family.isGated)
     return narrow(unit.activation(
         activation, unit.linear(names.up, x, inner, stdDev, family.mlpBias)));
-  Value gate, up;
-  if (family.hasFusedGate) {
-    Value both =
-        unit.linear("mlp.gate_up_proj", x, 2 * inner, stdDev, family.mlpBias);
-    gate = unit.slice("mlp.gate", both, 0, inner);
-    up = unit.slice("mlp.up", both, inner, inner);
-  } else {
-    gate = unit.linear("mlp.gate_proj", x, inner, stdDev, family.mlpBias);
-    up = unit.linear(names.up, x, inner, stdDev, family.mlpBias);
-  }
+  if (!family.hasFusedGate)
+    return narrow(widenGated(unit, x, "mlp", names.up, inner));
+  Value both =
+      unit.linear("mlp.gate_up_proj", x, 2 * inner, stdDev, family.mlpBias);
+  Value gate = unit.slice("mlp.gate", both, 0, inner);
+  Value up = unit.slice("mlp.up", both, inner, inner);
   return narrow(unit.multiply(unit.activation(activation, gate), up));
+}
+
+/// The expert that all tokens go to, by a score of its own.
+Value DecoderBuilder::shareExpert(Unit &unit, Value x) {
+  const Mixture &m = family.mixture;
+  std::string name = m.name + ".shared_expert", router = name + "_gate";
+  Value product = widenGated(unit, x, name, name + ".up_proj", m.sharedInner);
+  product = unit.linear(name + ".down_proj", product, hidden, stdDev, false);
+  Value logit = unit.linear(router, x, 1, stdDev, false);
+  return unit.weigh(name, product, unit.score(router, logit));
 }
 
 /// The experts' feed-forward layers, their products weighed by the scores
@@ -245,8 +300,9 @@ Value DecoderBuilder::mixExperts(Unit &unit, Value x) {
   Value gate = widen(m.gate), up = widen(m.up);
   Value product = unit.multiply(unit.activation(activation, gate), up);
   product = unit.weigh(name, product, route.scores);
-  return unit.expertLinear(name, m.down, product, route.experts,
-                           {m.experts, hidden, m.inner, hidden}, stdDev);
+  Value sum = unit.expertLinear(name, m.down, product, route.experts,
+                                {m.experts, hidden, m.inner, hidden}, stdDev);
+  return m.sharedInner ? unit.add(sum, shareExpert(unit, x)) : sum;
 }
 
 /// x + delta, with what comes between.

@@ -37,6 +37,10 @@ struct Mixture {
   int64_t experts = 0, perToken = 0;
   /// The inner width of an expert.
   int64_t inner = 0;
+  /// The inner width of an expert that all tokens go to, whose result is
+  /// multiplied by the sigmoid of a logit (`shared_expert` and
+  /// `shared_expert_gate` of the module); 0 without one.
+  int64_t sharedInner = 0;
   /// Whether the scores of a token add up to 1.
   bool normalized = true;
   /// The module of the router and the experts, and their weights.
@@ -49,6 +53,9 @@ struct LinearAttention {
   Unit::GatedDelta shape = {};
   /// Taps of the convolution before it.
   int64_t convWidth = 0;
+  /// Two weights in place of four, with those of each key head together:
+  /// in_proj_qkvz and in_proj_ba.
+  bool isFused = false;
 };
 
 /// Names of modules: those of a layer after its prefix, those of the model
@@ -123,6 +130,9 @@ struct Decoder {
   double attentionDropout = 0;
 
   Mixture mixture;
+  /// Mixtures have the place of all feed-forward layers, whose size the
+  /// configuration does not have.
+  bool hasOnlyMixtures = false;
   LinearAttention linear;
   /// What attention gives is multiplied by the sigmoid of a gate, which q_proj
   /// has behind the queries of each head.

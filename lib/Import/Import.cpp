@@ -23,8 +23,9 @@ const std::vector<Family> &import::getFamilies() {
     std::vector<Family> all;
     for (auto *getFamilies :
          {getBertFamilies, getGemmaFamilies, getGLMFamilies, getGPT2Families,
-          getGPTNeoXFamilies, getLlamaFamilies, getMixtureFamilies,
-          getOlmoFamilies, getPhiFamilies, getQwenFamilies})
+          getGPTNeoXFamilies, getLlamaFamilies, getMixtralFamilies,
+          getOlmoFamilies, getPhiFamilies, getQwenFamilies,
+          getQwenLinearFamilies, getQwenMixtureFamilies})
       llvm::append_range(all, getFamilies());
     llvm::sort(all, [](const Family &a, const Family &b) {
       return a.modelType < b.modelType;

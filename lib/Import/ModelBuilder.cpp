@@ -137,6 +137,12 @@ Value Unit::regroup(StringRef name, Value x, int64_t groups, int64_t parts) {
                                parts);
 }
 
+Value Unit::regroupParts(StringRef name, Value x, int64_t groups,
+                         ArrayRef<int64_t> widths) {
+  return nn::RegroupPartsOp::create(builder, at(name), x.getType(), x, groups,
+                                    widths, /*inverse=*/false);
+}
+
 Value Unit::attention(StringRef name, Value query, Value key, Value value,
                       const Attention &shape) {
   auto type = getTensor(query);
@@ -265,6 +271,10 @@ Value Unit::expertLinear(StringRef name, StringRef leaf, Value x, Value experts,
 
 Value Unit::weigh(StringRef name, Value x, Value scores) {
   return nn::WeighOp::create(builder, at(name), x.getType(), x, scores);
+}
+
+Value Unit::score(StringRef name, Value logits) {
+  return nn::ScoreOp::create(builder, at(name), perToken(logits), logits);
 }
 
 Value Unit::sigmoid(StringRef name, Value x) {

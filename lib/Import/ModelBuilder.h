@@ -79,6 +79,8 @@ public:
   /// Groups of parts to parts of groups.
   mlir::Value regroup(llvm::StringRef name, mlir::Value x, int64_t groups,
                       int64_t parts);
+  mlir::Value regroupParts(llvm::StringRef name, mlir::Value x, int64_t groups,
+                           llvm::ArrayRef<int64_t> widths);
   /// `key` and `value` are null when `query` is packed.
   struct Attention {
     int64_t heads, kvHeads, headDim;
@@ -117,6 +119,8 @@ public:
                            mlir::Value x, mlir::Value experts,
                            const Experts &shape, double stdDev);
   mlir::Value weigh(llvm::StringRef name, mlir::Value x, mlir::Value scores);
+  /// The sigmoid of a logit for each token.
+  mlir::Value score(llvm::StringRef name, mlir::Value logits);
 
   mlir::Value sigmoid(llvm::StringRef name, mlir::Value x);
   /// `<name>.weight` [C,1,width], for x [B,T,C].

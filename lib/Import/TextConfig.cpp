@@ -30,7 +30,10 @@ static const std::vector<Multimodal> &getMultimodals() {
       {"Gemma3ForConditionalGeneration", "gemma3", {"gemma3_text"}},
       {"LlavaForConditionalGeneration", "llava", {"llama", "mistral", "qwen2"}},
       {"Mistral3ForConditionalGeneration", "mistral3", {"mistral"}},
-      {"Qwen3_5ForConditionalGeneration", "qwen3_5", {"qwen3_5_text"}}};
+      {"Qwen3_5ForConditionalGeneration", "qwen3_5", {"qwen3_5_text"}},
+      {"Qwen3_5MoeForConditionalGeneration",
+       "qwen3_5_moe",
+       {"qwen3_5_moe_text"}}};
   return table;
 }
 

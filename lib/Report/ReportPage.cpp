@@ -124,13 +124,24 @@ std::string poplar::getTypeColor(const ReportInput &input,
 /// As its authors write it: "Llama", "GPT-2", "Qwen2".
 static std::string nameFamily(std::string architecture) {
   const std::pair<const char *, const char *> names[] = {
-      {"bert", "BERT"},         {"exaone4", "EXAONE 4"},
-      {"glm", "GLM"},           {"glm4", "GLM-4"},
-      {"gpt2", "GPT-2"},        {"gpt_neox", "GPT-NeoX"},
-      {"olmo2", "OLMo 2"},      {"olmo3", "OLMo 3"},
-      {"phi3", "Phi-3"},        {"qwen3_moe", "Qwen3-MoE"},
-      {"seed_oss", "Seed-OSS"}, {"smollm3", "SmolLM3"},
-      {"stablelm", "StableLM"}, {"starcoder2", "StarCoder2"}};
+      {"bert", "BERT"},
+      {"exaone4", "EXAONE 4"},
+      {"glm", "GLM"},
+      {"glm4", "GLM-4"},
+      {"gpt2", "GPT-2"},
+      {"gpt_neox", "GPT-NeoX"},
+      {"olmo2", "OLMo 2"},
+      {"olmo3", "OLMo 3"},
+      {"phi3", "Phi-3"},
+      {"qwen2_moe", "Qwen2-MoE"},
+      {"qwen3_5_moe_text", "Qwen3.5-MoE"},
+      {"qwen3_5_text", "Qwen3.5"},
+      {"qwen3_moe", "Qwen3-MoE"},
+      {"qwen3_next", "Qwen3-Next"},
+      {"seed_oss", "Seed-OSS"},
+      {"smollm3", "SmolLM3"},
+      {"stablelm", "StableLM"},
+      {"starcoder2", "StarCoder2"}};
   for (auto [architectureOf, name] : names)
     if (architecture == architectureOf)
       return name;

@@ -10,6 +10,7 @@
 #include "checkpoint/Adapter.h"
 #include "checkpoint/ModelConfig.h"
 #include "checkpoint/Safetensors.h"
+#include "checkpoint/StackedExperts.h"
 #include "checkpoint/StateReader.h"
 #include "checkpoint/TextNames.h"
 #include "comm/Wire.h"
@@ -52,9 +53,11 @@ static void checkTensor(const Tensor &T, const std::string &Name,
          "; F32, BF16 and F16 can be read");
 }
 
-/// Checkpoints of Hugging Face hold buffers and heads that are not trained
-/// here.
+/// Checkpoints of Hugging Face hold buffers, heads and layers that predict
+/// several tokens, which are not trained here.
 static bool isIgnored(std::string_view Name) {
+  if (Name.substr(0, 4) == "mtp.")
+    return true;
   for (std::string_view Ending :
        {".attn.bias", ".attn.masked_bias", ".attention.bias",
         ".attention.masked_bias", "position_ids", "token_type_ids", ".inv_freq",
@@ -326,6 +329,7 @@ int64_t poplar::runtime::loadWeights(Executor &Exec,
          "' holds an adapter and no model: give its model with "
          "--init, and it with --init-adapter");
   TensorFiles Files = TensorFiles::open(Path);
+  splitStackedExperts(Files);
   bool IsMultimodal = checkConfig(Exec, Path);
   std::map<std::string, std::string> TextNames;
   if (IsMultimodal)

@@ -44,6 +44,24 @@ static float convertF16(uint16_t Bits) {
   return Result;
 }
 
+static int64_t countElements(const std::vector<int64_t> &Shape) {
+  int64_t Count = 1;
+  for (int64_t Dimension : Shape)
+    Count *= Dimension;
+  return Count;
+}
+
+TensorView TensorView::getPart(int64_t Begin,
+                               std::vector<int64_t> PartShape) const {
+  TensorView Part = *this;
+  int64_t ElementBytes = Bytes / Elements;
+  Part.Elements = countElements(PartShape);
+  Part.Bytes = Part.Elements * ElementBytes;
+  Part.Data += Begin * ElementBytes;
+  Part.Shape = std::move(PartShape);
+  return Part;
+}
+
 void TensorView::copyTo(float *Out, int64_t Begin, int64_t End) const {
   // Tensors of a file need not be aligned.
   if (ElementType == F32) {
@@ -229,6 +247,16 @@ const TensorView *TensorFiles::find(const std::string &Name) const {
   return It == Tensors.end() ? nullptr : &It->second;
 }
 
+void TensorFiles::replace(const std::string &Name,
+                          std::map<std::string, TensorView> Parts) {
+  const std::string &Path = *Tensors.at(Name).File;
+  Tensors.erase(Name);
+  for (auto &[PartName, Part] : Parts)
+    if (!Tensors.emplace(PartName, std::move(Part)).second)
+      fail("'", Path, "' has '", Name, "', and '", PartName,
+           "' as well, which is a part of it");
+}
+
 TensorFiles TensorFiles::open(const std::string &FileOrDirectory) {
   namespace fs = std::filesystem;
   TensorFiles Result;
@@ -267,13 +295,6 @@ TensorFiles TensorFiles::open(const std::string &FileOrDirectory) {
   for (const std::string &Name : Names)
     Result.add(FileOrDirectory + "/" + Name);
   return Result;
-}
-
-static int64_t countElements(const std::vector<int64_t> &Shape) {
-  int64_t Count = 1;
-  for (int64_t Dimension : Shape)
-    Count *= Dimension;
-  return Count;
 }
 
 void poplar::runtime::readTensors(

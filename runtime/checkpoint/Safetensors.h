@@ -34,6 +34,8 @@ struct TensorView {
   /// Writes elements [Begin, End) as f32; the type must not be Other.
   void copyTo(float *Out, int64_t Begin, int64_t End) const;
   void copyTo(float *Out) const { copyTo(Out, 0, Elements); }
+  /// Elements from `Begin` on, as a tensor of another shape.
+  TensorView getPart(int64_t Begin, std::vector<int64_t> PartShape) const;
 };
 
 /// "[2,3]".
@@ -47,6 +49,9 @@ public:
   void add(const std::string &Path);
   const std::map<std::string, TensorView> &tensors() const { return Tensors; }
   const TensorView *find(const std::string &Name) const;
+  /// Puts parts of the tensor at `Name` in its place.
+  void replace(const std::string &Name,
+               std::map<std::string, TensorView> Parts);
   /// Opens a file; or a directory's model.safetensors, or the shards that its
   /// model.safetensors.index.json lists.
   static TensorFiles open(const std::string &FileOrDirectory);

@@ -90,14 +90,28 @@ static GGUFFamily makeMixtral() {
   return F;
 }
 
+/// The router and the experts of Qwen.
+static const Modules QwenExperts = {
+    {"mlp.gate", "ffn_gate_inp"},
+    {"mlp.experts.#.gate_proj", "ffn_gate_exps"},
+    {"mlp.experts.#.up_proj", "ffn_up_exps"},
+    {"mlp.experts.#.down_proj", "ffn_down_exps"}};
+
+static GGUFFamily makeQwen2Moe() {
+  return makeDecoder(
+      "qwen2_moe", "qwen2moe",
+      join(join(join(makePreNorms(), makeAttention(true, false)), QwenExperts),
+           {{"mlp.shared_expert_gate", "ffn_gate_inp_shexp"},
+            {"mlp.shared_expert.gate_proj", "ffn_gate_shexp"},
+            {"mlp.shared_expert.up_proj", "ffn_up_shexp"},
+            {"mlp.shared_expert.down_proj", "ffn_down_shexp"}}));
+}
+
 static GGUFFamily makeQwen3Moe() {
   return makeDecoder(
       "qwen3_moe", "qwen3moe",
       join(join(join(makePreNorms(), makeAttention(false, false)), HeadNorms),
-           {{"mlp.gate", "ffn_gate_inp"},
-            {"mlp.experts.#.gate_proj", "ffn_gate_exps"},
-            {"mlp.experts.#.up_proj", "ffn_up_exps"},
-            {"mlp.experts.#.down_proj", "ffn_down_exps"}}));
+           QwenExperts));
 }
 
 static GGUFFamily makeGemma(const char *Type, const char *Architecture,
@@ -276,6 +290,7 @@ static const std::vector<GGUFFamily> &getFamilies() {
                   join(join(join(makePreNorms(), makeFeedForward(false)),
                             makeAttention(false, false)),
                        HeadNorms)),
+      makeQwen2Moe(),
       makeQwen3Moe(),
       makeSeedOss(),
       makeLlama("smollm3", "smollm3", /*HasBias=*/false),

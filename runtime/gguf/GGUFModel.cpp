@@ -113,8 +113,12 @@ void ModelWriter::checkOwnKeys() const {
     require(Facts.has("scale_attn_weights"), "scale_attn_weights", "true");
   if (is("gpt_neox"))
     require(Facts.has("attention_bias"), "attention_bias", "true");
-  if (is("qwen3_moe")) {
-    require(Facts.has("norm_topk_prob"), "norm_topk_prob", "true");
+  if (is("qwen2_moe"))
+    require(Facts.has("qkv_bias"), "qkv_bias", "true");
+  if (is("qwen2_moe") || is("qwen3_moe")) {
+    bool IsNormalized = is("qwen3_moe");
+    require(Facts.has("norm_topk_prob") == IsNormalized, "norm_topk_prob",
+            IsNormalized ? "true" : "false");
     require(Facts.getCount("decoder_sparse_step") == 1, "decoder_sparse_step",
             "1");
     const json::Value *Dense = Facts.find("mlp_only_layers");
@@ -193,9 +197,12 @@ void ModelWriter::writeExperts() {
   File.setCount(key("expert_count"), Facts.getCount("num_experts"));
   File.setCount(key("expert_used_count"),
                 Facts.getCount("num_experts_per_tok"));
-  if (is("qwen3_moe"))
+  if (is("qwen2_moe") || is("qwen3_moe"))
     File.setCount(key("expert_feed_forward_length"),
                   Facts.getCount("moe_intermediate_size"));
+  if (is("qwen2_moe"))
+    File.setCount(key("expert_shared_feed_forward_length"),
+                  Facts.getCount("shared_expert_intermediate_size"));
 }
 
 void ModelWriter::addFactors(const char *Name, std::vector<float> Factors) {

@@ -217,7 +217,8 @@ GGUFTensor GGUFTensors::make(const Place &Where, const Parts &Which,
   // llama.cpp computes with vectors, positions and routers in f32.
   bool IsWide = Tensor.Shape.size() < 2 ||
                 std::string_view(Module.To) == "position_embd" ||
-                std::string_view(Module.To) == "ffn_gate_inp";
+                std::string_view(Module.To) == "ffn_gate_inp" ||
+                std::string_view(Module.To) == "ffn_gate_inp_shexp";
   Tensor.Format = IsWide ? GGUFFormat::F32 : Format;
   return Tensor;
 }

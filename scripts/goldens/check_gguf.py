@@ -88,6 +88,9 @@ FAMILIES = {
     "mixtral": ("Mixtral", "bpe", dict(num_local_experts=4)),
     "qwen2": ("Qwen2", "bpe", {}),
     "qwen3": ("Qwen3", "bpe", dict(head_dim=24, tie_word_embeddings=True)),
+    "qwen2_moe": ("Qwen2Moe", "bpe", dict(
+        num_experts=4, num_experts_per_tok=2, moe_intermediate_size=32,
+        shared_expert_intermediate_size=64)),
     "qwen3_moe": ("Qwen3Moe", "bpe", dict(
         head_dim=24, num_experts=4, num_experts_per_tok=2, norm_topk_prob=True,
         moe_intermediate_size=32)),

@@ -207,6 +207,15 @@ VARIANTS = {
         num_experts_per_tok=3,
         mlp_only_layers=[1],
     ),
+    # Three of eight experts beside one for all tokens, in all layers but one.
+    "qwen2_moe": transformers.Qwen2MoeConfig(
+        **SMALL | {"num_hidden_layers": 3},
+        moe_intermediate_size=24,
+        shared_expert_intermediate_size=40,
+        num_experts=8,
+        num_experts_per_tok=3,
+        mlp_only_layers=[1],
+    ),
     # Three layers of linear attention, whose keys and values differ in width and
     # in heads, and one of attention with a gate.
     "qwen3_5": transformers.Qwen3_5TextConfig(
@@ -216,6 +225,35 @@ VARIANTS = {
         linear_num_value_heads=4,
         linear_key_head_dim=8,
         linear_value_head_dim=12,
+    ),
+    # The same with three of eight experts, whose scores add up to 1, beside one for
+    # all tokens.
+    "qwen3_5_moe": transformers.Qwen3_5MoeTextConfig(
+        **{key: SMALL[key] for key in SMALL if key != "intermediate_size"}
+        | {"num_hidden_layers": 4},
+        head_dim=16,
+        linear_num_key_heads=2,
+        linear_num_value_heads=4,
+        linear_key_head_dim=8,
+        linear_value_head_dim=12,
+        moe_intermediate_size=24,
+        shared_expert_intermediate_size=40,
+        num_experts=8,
+        num_experts_per_tok=3,
+    ),
+    # The same with weights of linear attention in one, and a layer without experts.
+    "qwen3_next": transformers.Qwen3NextConfig(
+        **SMALL | {"num_hidden_layers": 4},
+        head_dim=16,
+        linear_num_key_heads=2,
+        linear_num_value_heads=4,
+        linear_key_head_dim=8,
+        linear_value_head_dim=12,
+        moe_intermediate_size=24,
+        shared_expert_intermediate_size=40,
+        num_experts=8,
+        num_experts_per_tok=3,
+        mlp_only_layers=[1],
     ),
     # Windows in most layers, whose rotary embeddings are not scaled.
     "olmo3": transformers.Olmo3Config(
@@ -304,7 +342,10 @@ CLASSES |= {
     "starcoder2": transformers.Starcoder2ForCausalLM,
     "mixtral": transformers.MixtralForCausalLM,
     "qwen3_moe": transformers.Qwen3MoeForCausalLM,
+    "qwen2_moe": transformers.Qwen2MoeForCausalLM,
     "qwen3_5": transformers.Qwen3_5ForCausalLM,
+    "qwen3_5_moe": transformers.Qwen3_5MoeForCausalLM,
+    "qwen3_next": transformers.Qwen3NextForCausalLM,
     "phi3": transformers.Phi3ForCausalLM,
     "stablelm": transformers.StableLmForCausalLM,
     "gemma": transformers.GemmaForCausalLM,
@@ -323,13 +364,13 @@ CLASSES |= {
 
 
 # Models with variants that are trained, too.
-TRAINED = {*CONFIGS, "mixtral"}
+TRAINED = {*CONFIGS, "mixtral", "qwen2_moe"}
 # Of models whose experts transformers stacks: the module, and the names of the
 # weights, in checkpoints.
-EXPERTS = {
-    "mixtral": ("block_sparse_moe", "w1", "w3", "w2"),
-    "qwen3_moe": ("mlp", "gate_proj", "up_proj", "down_proj"),
-}
+EXPERTS = {"mixtral": ("block_sparse_moe", "w1", "w3", "w2")} | dict.fromkeys(
+    ("qwen2_moe", "qwen3_moe", "qwen3_5_moe_text", "qwen3_next"),
+    ("mlp", "gate_proj", "up_proj", "down_proj"),
+)
 
 
 def name_as_checkpoints(model, tensors):

@@ -14,10 +14,14 @@ using namespace mlir;
 using namespace poplar;
 using namespace poplar::nn;
 
-/// 1 / (1 + exp(-x)); exp overflows to inf for very negative x, which gives 0.
-static Value sigmoid(ElementBuilder &b, Value x) {
+// exp overflows to inf for very negative x, which gives 0.
+Value poplar::sigmoid(ElementBuilder &b, Value x) {
   Value one = b.f32(1.0);
   return b.div(one, b.add(one, math::ExpOp::create(b, b.neg(x))));
+}
+
+Value poplar::sigmoidGrad(ElementBuilder &b, Value dy, Value s) {
+  return b.mul(dy, b.mul(s, b.sub(b.f32(1.0), s)));
 }
 
 static SmallVector<Value> lowerAdd(LinalgBuilder &l, AddOp op) {
@@ -83,8 +87,7 @@ static SmallVector<Value> lowerSigmoid(LinalgBuilder &l, SigmoidOp op) {
 static SmallVector<Value> lowerSigmoidGrad(LinalgBuilder &l, SigmoidGradOp op) {
   return {l.mapElements(op.getType(), {op.getDy(), op.getX()},
                         [](ElementBuilder &b, ValueRange in) {
-                          Value s = in[1];
-                          return b.mul(in[0], b.mul(s, b.sub(b.f32(1.0), s)));
+                          return sigmoidGrad(b, in[0], in[1]);
                         })};
 }
 

@@ -41,6 +41,63 @@ static SmallVector<Value> lowerRegroup(LinalgBuilder &l, RegroupOp op) {
       })[0]};
 }
 
+/// The column that becomes `column`: parts of each group, as checkpoints have
+/// them, become groups of each part, or with `inverse` the other way round.
+static Value findSource(ElementBuilder &b, Value column, RegroupPartsOp op) {
+  auto groups = static_cast<int64_t>(op.getGroups());
+  int64_t size = 0, offset = 0;
+  for (int64_t width : op.getWidths())
+    size += width;
+  auto plus = [&](Value value, int64_t number) -> Value {
+    return arith::AddIOp::create(b, value, b.index(number));
+  };
+  auto times = [&](Value value, int64_t number) -> Value {
+    return arith::MulIOp::create(b, value, b.index(number));
+  };
+  auto divide = [&](Value value, int64_t number) -> Value {
+    return arith::DivUIOp::create(b, value, b.index(number));
+  };
+  auto modulo = [&](Value value, int64_t number) -> Value {
+    return arith::RemUIOp::create(b, value, b.index(number));
+  };
+  Value place = op.getInverse() ? modulo(column, size) : column;
+  Value source;
+  for (int64_t width : op.getWidths()) {
+    int64_t begin = op.getInverse() ? offset : offset * groups;
+    Value from;
+    if (op.getInverse()) {
+      Value part = plus(times(divide(column, size), width), offset * groups);
+      from = arith::AddIOp::create(b, part, plus(place, -begin));
+    } else {
+      Value within = plus(place, -begin);
+      from = arith::AddIOp::create(b, times(divide(within, width), size),
+                                   plus(modulo(within, width), offset));
+    }
+    // The last part that begins at or before the place has it.
+    if (source) {
+      Value isIn = arith::CmpIOp::create(b, arith::CmpIPredicate::uge, place,
+                                         b.index(begin));
+      from = arith::SelectOp::create(b, isIn, from, source);
+    }
+    source = from;
+    offset += width;
+  }
+  return source;
+}
+
+static SmallVector<Value> lowerRegroupParts(LinalgBuilder &l,
+                                            RegroupPartsOp op) {
+  Value x = op.getX();
+  RankedTensorType type = op.getX().getType();
+  Value init = l.empty(x, type.getShape(), type.getElementType());
+  return {l.generic("btd", {}, {{init, "btd"}},
+                    [=](ElementBuilder &b, ValueRange, ValueRange) {
+                      Value from = findSource(b, b.position(2), op);
+                      return SmallVector<Value>{
+                          b.extract(x, {b.position(0), b.position(1), from})};
+                    })[0]};
+}
+
 static int64_t countExperts(Value x, Value scores) {
   return cast<RankedTensorType>(scores.getType()).getDimSize(1) /
          cast<RankedTensorType>(x.getType()).getDimSize(1);
@@ -64,8 +121,25 @@ static SmallVector<Value> lowerWeighGrad(LinalgBuilder &l, WeighGradOp op) {
       [](ElementBuilder &b, ValueRange in) { return b.mul(in[0], in[1]); })};
 }
 
+static SmallVector<Value> lowerScore(LinalgBuilder &l, ScoreOp op) {
+  return {l.map(
+      "bt", op.getType(), {{op.getLogits(), "bt0"}},
+      [](ElementBuilder &b, ValueRange in) { return sigmoid(b, in[0]); })};
+}
+
+static SmallVector<Value> lowerScoreGrad(LinalgBuilder &l, ScoreGradOp op) {
+  return {l.map("btd", op.getType(),
+                {{op.getDscores(), "bt"}, {op.getScores(), "bt"}},
+                [](ElementBuilder &b, ValueRange in) {
+                  return sigmoidGrad(b, in[0], in[1]);
+                })};
+}
+
 void poplar::attachGroupLowerings(MLIRContext &context) {
   attachLowering<RegroupOp, lowerRegroup>(context);
+  attachLowering<RegroupPartsOp, lowerRegroupParts>(context);
+  attachLowering<ScoreOp, lowerScore>(context);
+  attachLowering<ScoreGradOp, lowerScoreGrad>(context);
   attachLowering<WeighOp, lowerWeigh>(context);
   attachLowering<WeighGradOp, lowerWeighGrad>(context);
 }

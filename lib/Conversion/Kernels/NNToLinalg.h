@@ -42,6 +42,10 @@ mlir::Value mapHeads(LinalgBuilder &builder, mlir::Value like, int64_t heads,
                      llvm::ArrayRef<Operand> operands,
                      LinalgBuilder::MapBody body);
 
+/// 1 / (1 + exp(-x)), and its gradient where it is s.
+mlir::Value sigmoid(ElementBuilder &b, mlir::Value x);
+mlir::Value sigmoidGrad(ElementBuilder &b, mlir::Value dy, mlir::Value s);
+
 void attachColumnLowerings(mlir::MLIRContext &context);
 void attachElementwiseLowerings(mlir::MLIRContext &context);
 void attachEmbeddingLowerings(mlir::MLIRContext &context);

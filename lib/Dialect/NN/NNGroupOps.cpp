@@ -88,6 +88,39 @@ LogicalResult RegroupOp::shard(UnitSharding &s) {
   return success();
 }
 
+// The types are equal by trait.
+// - there are groups and parts, with at least 1 column each
+// - the groups are all columns
+LogicalResult RegroupPartsOp::verify() {
+  int64_t group = 0;
+  bool isPositive = getGroups() > 0 && !getWidths().empty();
+  for (int64_t width : getWidths()) {
+    isPositive &= width > 0;
+    group += width;
+  }
+  int64_t width = getDim(getX(), 2);
+  auto groups = static_cast<int64_t>(getGroups());
+  if (isPositive && width % group == 0 && width / group == groups)
+    return success();
+  return emitOpError() << "cannot divide " << width << " columns into "
+                       << groups << " groups of parts of " << getWidths();
+}
+
+LogicalResult RegroupPartsOp::buildVJP(OpBuilder &builder, Gradients &grads) {
+  grads.add(getX(),
+            RegroupPartsOp::create(builder, getLoc(), getX().getType(),
+                                   grads.cotangent(getResult()), getGroups(),
+                                   getWidths(), !getInverse()));
+  return success();
+}
+
+OpCost RegroupPartsOp::getCost() { return getRowCost(*this, getResult(), 0); }
+
+LogicalResult RegroupPartsOp::shard(UnitSharding &) {
+  return emitOpError("is of linear attention, which devices cannot share yet: "
+                     "plan without `tensor`");
+}
+
 //===----------------------------------------------------------------------===//
 // Verifiers of mixtures of experts
 //===----------------------------------------------------------------------===//
@@ -207,6 +240,28 @@ LogicalResult WeighGradOp::verify() {
   return verifyWeigh(*this, getX(), getDscores());
 }
 
+static LogicalResult verifyScore(Operation *op, Value scores, Value logits) {
+  if (getTensor(logits).getShape().take_front(2) ==
+          getTensor(scores).getShape() &&
+      getDim(logits, 2) == 1)
+    return success();
+  return op->emitOpError() << "has scores " << scores.getType() << " of logits "
+                           << logits.getType()
+                           << ", expected one logit for each";
+}
+
+LogicalResult ScoreOp::verify() {
+  return verifyScore(*this, getScores(), getLogits());
+}
+
+LogicalResult ScoreGradOp::verify() {
+  if (getDscores().getType() != getScores().getType())
+    return emitOpError() << "dscores is " << getDscores().getType()
+                         << ", expected the type of scores "
+                         << getScores().getType();
+  return verifyScore(*this, getScores(), getDlogits());
+}
+
 //===----------------------------------------------------------------------===//
 // Derivatives
 //===----------------------------------------------------------------------===//
@@ -258,6 +313,13 @@ LogicalResult WeighOp::buildVJP(OpBuilder &builder, Gradients &grads) {
   return success();
 }
 
+LogicalResult ScoreOp::buildVJP(OpBuilder &builder, Gradients &grads) {
+  grads.add(getLogits(),
+            ScoreGradOp::create(builder, getLoc(), getLogits().getType(),
+                                grads.cotangent(getScores()), getScores()));
+  return success();
+}
+
 //===----------------------------------------------------------------------===//
 // Costs, number formats
 //===----------------------------------------------------------------------===//
@@ -266,6 +328,8 @@ OpCost RouteOp::getCost() { return getRowCost(*this, getLogits(), 2); }
 OpCost RouteGradOp::getCost() { return getRowCost(*this, getLogits(), 3); }
 OpCost WeighOp::getCost() { return getRowCost(*this, getX(), 1); }
 OpCost WeighGradOp::getCost() { return getRowCost(*this, getX(), 2); }
+OpCost ScoreOp::getCost() { return getRowCost(*this, getLogits(), 3); }
+OpCost ScoreGradOp::getCost() { return getRowCost(*this, getDlogits(), 3); }
 
 /// The products of the experts that tokens go to, as many to each; the weights
 /// of all of them are read, or their gradients added to.
@@ -303,6 +367,7 @@ OpCost ExpertLinearGradWeightOp::getCost() {
 
 // Scores are f32.
 void RouteOp::convertPrecision(FloatType) {}
+void ScoreOp::convertPrecision(FloatType) {}
 
 //===----------------------------------------------------------------------===//
 // Devices that share units
@@ -322,3 +387,4 @@ LogicalResult ExpertLinearOp::shard(UnitSharding &) {
   return refuseSharing(*this);
 }
 LogicalResult WeighOp::shard(UnitSharding &) { return refuseSharing(*this); }
+LogicalResult ScoreOp::shard(UnitSharding &) { return refuseSharing(*this); }

@@ -53,6 +53,8 @@ private:
   LogicalResult checkOptions();
   LogicalResult findLayers(func::FuncOp model);
   void findExperts();
+  /// Whether an adapter for modules of this name is one for linear layers.
+  bool isForLinear(StringRef name);
   LogicalResult chooseLayers();
   LogicalResult freezeOthers();
   LogicalResult reportUnused(StringRef target, ArrayRef<StringRef> known);
@@ -71,8 +73,7 @@ private:
   llvm::MapVector<Operation *, SmallVector<func::CallOp>> calls;
   DenseMap<Operation *, int64_t> numbers;
   llvm::MapVector<Operation *, std::vector<Layer>> layers;
-  /// Last names of modules that experts have. PEFT takes them for those of
-  /// experts in all layers, so that no other layer can be adapted by them.
+  /// Last names of modules that experts have.
   llvm::StringSet<> expertNames;
   llvm::MapVector<Operation *, SmallVector<Layer *>> chosen;
   SymbolTable *symbols = nullptr;
@@ -130,6 +131,16 @@ void NNAddAdaptersPass::findExperts() {
           expertNames.insert(getLastName(getModule(call, weight)));
 }
 
+bool NNAddAdaptersPass::isForLinear(StringRef name) {
+  if (!expertNames.contains(name))
+    return true;
+  // In these families, PEFT takes the names for those of experts in all layers
+  // (_MODEL_TO_CONVERSION_PATTERN), in the others for those of linear layers.
+  std::optional<StringRef> family =
+      nn::Model::of(getOperation()).getArchitecture();
+  return family != "qwen3_moe" && family != "qwen3_next";
+}
+
 LogicalResult NNAddAdaptersPass::findLayers(func::FuncOp model) {
   int64_t number = 0;
   for (auto call : model.getOps<func::CallOp>()) {
@@ -149,7 +160,7 @@ LogicalResult NNAddAdaptersPass::findLayers(func::FuncOp model) {
       Layer layer = {linear, {}, linear == head};
       for (func::CallOp call : callsOf)
         if (StringRef module = getModule(call, linear.getWeight());
-            !module.empty() && !expertNames.contains(getLastName(module)))
+            !module.empty() && isForLinear(getLastName(module)))
           layer.modules.push_back(module);
       if (layer.modules.size() == callsOf.size())
         layers[unit].push_back(std::move(layer));

@@ -61,3 +61,35 @@ func.func @f(%x: tensor<?x0x3xf32>) {
   %0:2 = nn.route %x top_k 2 : (tensor<?x0x3xf32>) -> (tensor<?x0xf32>, tensor<?x0xi32>)
   return
 }
+
+// -----
+
+func.func @f(%x: tensor<?x4x12xf32>) {
+  // expected-error @below {{cannot divide 12 columns into 2 groups of parts of 1, 3}}
+  %0 = nn.regroup_parts %x groups 2 widths [1, 3] : tensor<?x4x12xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x4x12xf32>) {
+  // expected-error @below {{cannot divide 12 columns into 2 groups of parts of 7, -1}}
+  %0 = nn.regroup_parts %x groups 2 widths [7, -1] : tensor<?x4x12xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x4x2xf32>) {
+  // expected-error @below {{has scores 'tensor<?x8xf32>' of logits 'tensor<?x4x2xf32>', expected one logit for each}}
+  %0 = nn.score %x : (tensor<?x4x2xf32>) -> tensor<?x8xf32>
+  return
+}
+
+// -----
+
+func.func @f(%d: tensor<?x8xf32>, %s: tensor<?x4xf32>) {
+  // expected-error @below {{dscores is 'tensor<?x8xf32>', expected the type of scores 'tensor<?x4xf32>'}}
+  %0 = nn.score_grad %d, %s : (tensor<?x8xf32>, tensor<?x4xf32>) -> tensor<?x4x1xf32>
+  return
+}

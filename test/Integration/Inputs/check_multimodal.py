@@ -33,7 +33,7 @@ def as_module(tensor):
     name = tensor.removesuffix(".weight")
     if name.startswith("language_model.model."):
         return "model.language_model." + name.removeprefix("language_model.model.")
-    return "model." + name
+    return name if name.startswith("model.") else "model." + name
 
 
 adapted = {name.removeprefix("base_model.model.").split(".lora_")[0] for name in names}
@@ -42,7 +42,7 @@ assert adapted == matched, (adapted, matched)
 assert before.keys() == after.keys()
 changed = {as_module(name) for name in before if before[name] != after[name]}
 assert changed == adapted, (changed, adapted)
-assert any(name.startswith("vision_tower") for name in before)
+assert any(name.startswith(("vision_tower", "model.visual")) for name in before)
 
 earlier = adapter + "-earlier"
 shutil.copytree(os.path.realpath(adapter), earlier)

@@ -41,9 +41,11 @@ TYPES = (
 ALONE = [
     ("mixtral", "turing_f16", 1e-2),
     ("mixtral", "hopper_bf16", 1e-2),
+    ("qwen2_moe", "hopper_bf16", 1e-2),
     ("qwen3_moe", "ampere", 1e-5),
     ("qwen3_moe", "ampere_f16", 1e-2),
     ("qwen3_moe", "hopper_bf16", 1e-2),
+    ("qwen3_next", "ampere", 1e-5),
 ]
 # With bits of bf16, some of its tokens choose another expert than in f32, whose
 # gradients are of other tokens then.

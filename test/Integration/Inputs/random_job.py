@@ -22,15 +22,17 @@ GOLDENS = os.path.join(jobs.SOURCES, "test", "Integration", "goldens")
 # Others have the ops of these.
 FAMILIES = ("arcee", "bert", "dynamic", "exaone4", "gemma", "gemma2", "gemma3", "glm",
             "glm4", "gpt2", "gpt_neox", "gpt_neox_serial", "granite", "llama", "llama3",
-            "mistral", "mixtral", "olmo2", "olmo3", "phi", "phi3", "qwen2", "qwen3",
-            "qwen3_5", "qwen3_moe", "seed_oss", "smollm3", "stablelm", "starcoder2",
-            "yarn")  # fmt: skip
-EXPERTS = ("mixtral", "qwen3_moe")
+            "mistral", "mixtral", "olmo2", "olmo3", "phi", "phi3", "qwen2", "qwen2_moe",
+            "qwen3", "qwen3_5", "qwen3_5_moe", "qwen3_moe", "qwen3_next", "seed_oss",
+            "smollm3", "stablelm", "starcoder2", "yarn")  # fmt: skip
+EXPERTS = ("mixtral", "qwen2_moe", "qwen3_5_moe", "qwen3_moe", "qwen3_next")
+LINEAR = ("qwen3_5", "qwen3_5_moe", "qwen3_next")
 # Whose queries have a head for each head of keys.
 UNGROUPED = ("bert", "gpt2", "gpt_neox", "gpt_neox_serial")
 # Families whose heads need not have the columns of the hidden size together.
 FREE_HEADS = ("dynamic", "gemma", "gemma2", "gemma3", "glm", "glm4", "llama", "llama3",
-              "mistral", "qwen3", "qwen3_5", "qwen3_moe", "seed_oss")  # fmt: skip
+              "mistral", "qwen3", "qwen3_5", "qwen3_5_moe", "qwen3_moe", "qwen3_next",
+              "seed_oss")  # fmt: skip
 # What every axis is when it is left out, in words.
 AXES = {
     "sizes": "those of the golden configuration",
@@ -112,9 +114,11 @@ def draw_config(family, numbers):
         }  # fmt: skip
     if family == "bert":
         vocabulary = max(vocabulary, 128)
-    if family == "qwen3_moe":
+    if family in EXPERTS and "mlp_only_layers" in config:
         sizes["mlp_only_layers"] = [n for n in range(layers) if numbers.random() < 0.4]
-    if family == "qwen3_5":
+    if "shared_expert_intermediate_size" in config:
+        sizes["shared_expert_intermediate_size"] = numbers.choice((8, 21, 40))
+    if family in LINEAR:
         keys = numbers.choice((1, 2, 3))
         sizes["linear_num_key_heads"] = keys
         sizes["linear_num_value_heads"] = keys * numbers.choice((1, 2))

@@ -40,6 +40,7 @@ MODELS = {
     "gemma2": ("gemma2", {"layer_types": [SLIDING, FULL] * 3}, []),
     "gemma3": ("gemma3", {"layer_types": [SLIDING, SLIDING, FULL] * 2}, []),
     "qwen3_moe": ("qwen3_moe", {"num_hidden_layers": 5, "mlp_only_layers": [0, 2]}, []),
+    "qwen3_next": ("qwen3_next", {}, []),
     "smollm3": ("smollm3", {"no_rope_layers": [1, 1, 0], "layer_types": [FULL] * 3}, []),
     # The head returns what has the type of activations.
     "narrow": ("gemma2", {"hidden_size": 256, "tie_word_embeddings": False}, []),
@@ -90,6 +91,7 @@ PLANS = {
     "qwen3_moe-two": pipeline("qwen3_moe", [3, 7], ["fast", "slow"], TWO, [0, 1]),
     "qwen3_moe-three": pipeline("qwen3_moe", [2, 4, 7], ["slow", "unit", "fast"], MEET, [2, 1, 3]),
     "qwen3_moe-chunks": pipeline("qwen3_moe", [2, 3, 4, 7], ["fast", "slow"], schedule="interleaved"),
+    "qwen3_next-three": pipeline("qwen3_next", [2, 4, 6], ["fast", "unit", "slow"], MEET, [0, 1, 2]),
     "smollm3-shared": pipeline("smollm3", [3, 5], ["fast+slow", "slow"]),
     "narrow-shared": pipeline("narrow", [2, 4], ["fast+slow", "slow+fast"]),
     "adapters-three": pipeline("adapters", [2, 3, 5], ["fast", "slow", "fast"]),

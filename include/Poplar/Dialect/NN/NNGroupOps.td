@@ -33,6 +33,26 @@ def NN_RegroupOp : NN_ForwardOp<"regroup",
   let assemblyFormat = "$x `groups` $groups `parts` $parts attr-dict `:` type($x)";
 }
 
+def NN_RegroupPartsOp : NN_ForwardOp<"regroup_parts",
+    [AllTypesMatch<["x", "result"]>]> {
+  let summary = "regroup with parts of unlike widths";
+  let description = [{
+    Each of `groups` groups has a part of each of `widths`: the result is the
+    first parts of all groups, then the second ones, and so on (q, k, v and z of
+    the heads of Qwen3-Next). `inverse` undoes that, and is the gradient.
+    ```mlir
+    %y = nn.regroup_parts %x groups 2 widths [4, 4, 8] : tensor<?x16x32xf32>
+    ```
+  }];
+  let arguments = (ins NN_Activation:$x, I64Attr:$groups,
+                       DenseI64ArrayAttr:$widths, UnitAttr:$inverse);
+  let results = (outs NN_Activation:$result);
+  let assemblyFormat = [{
+    $x `groups` $groups `widths` $widths (`inverse` $inverse^)? attr-dict
+    `:` type($x)
+  }];
+}
+
 def NN_RouteOp : NN_ForwardOp<"route",
     [DeclareOpInterfaceMethods<PrecisionOpInterface>]> {
   let summary = "The experts that each token goes to, and their weights";
@@ -122,6 +142,30 @@ def NN_WeighGradOp : NN_GradientOp<"weigh_grad"> {
   let results = (outs NN_PerToken:$dscores);
   let assemblyFormat =
     "$dy `,` $x attr-dict `:` functional-type(operands, results)";
+}
+
+def NN_ScoreOp : NN_ForwardOp<"score",
+    [DeclareOpInterfaceMethods<PrecisionOpInterface>]> {
+  let summary = "1 / (1 + exp(-x)) of one column, which is a score of each token";
+  let description = [{
+    logits [B,T,1] -> scores [B,T] f32. nn.weigh multiplies by it what an expert
+    gives to which all tokens go (Qwen2-MoE's shared expert).
+    ```mlir
+    %scores = nn.score %logits : (tensor<?x16x1xf32>) -> tensor<?x16xf32>
+    ```
+  }];
+  let arguments = (ins NN_Activation:$logits);
+  let results = (outs NN_PerToken:$scores);
+  let assemblyFormat =
+    "$logits attr-dict `:` functional-type(operands, results)";
+}
+
+def NN_ScoreGradOp : NN_GradientOp<"score_grad"> {
+  let summary = "dscores s (1 - s), where s is what score gave";
+  let arguments = (ins NN_PerToken:$dscores, NN_PerToken:$scores);
+  let results = (outs NN_Activation:$dlogits);
+  let assemblyFormat =
+    "$dscores `,` $scores attr-dict `:` functional-type(operands, results)";
 }
 
 #endif // POPLAR_DIALECT_NN_NNGROUPOPS_TD

@@ -1,0 +1,30 @@
+//===- Mixture.h - Families with mixtures of experts ------------*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_LIB_IMPORT_MIXTURE_H
+#define POPLAR_LIB_IMPORT_MIXTURE_H
+
+#include "Decoder.h"
+
+namespace poplar::import {
+
+/// How many experts there are, under `key`, and how many a token goes to.
+void readExperts(const Config &config, const char *key, int64_t experts,
+                 int64_t perToken, Mixture &mixture);
+
+/// Makes layers mixtures: every `decoder_sparse_step`-th, except for those that
+/// `mlp_only_layers` lists. What else they are is set before.
+void setSparseLayers(const Config &config, Decoder &family);
+
+/// The keys of decoders, after those of a family and of all mixtures.
+std::vector<Key> makeMixtureKeys(std::vector<Key> table,
+                                 llvm::ArrayRef<Key> rope = getRopeKeys());
+
+} // namespace poplar::import
+
+#endif // POPLAR_LIB_IMPORT_MIXTURE_H
