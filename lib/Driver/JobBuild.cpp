@@ -16,6 +16,7 @@
 #include "Poplar/Driver/SlurmScript.h"
 #include "Poplar/Report/PlanText.h"
 #include "Poplar/Support/HostCPU.h"
+#include "Poplar/Target/AttentionChoice.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <sys/wait.h>
 #include <unistd.h>
@@ -154,9 +155,14 @@ static std::string buildType(Compilation &compilation, TypeBuild &build,
                        [&](mlir::OpPassManager &pm) {
                          buildMemoryPipeline(pm, build.options);
                        }) ||
-      !checkMemory(build, plan, available, text, compilation.error) ||
-      !compilation.emit(build.program, build.options, build.directory, kernels))
+      !checkMemory(build, plan, available, text, compilation.error))
     return compilation.error;
+  std::string attention = describeAttention(build.program, build.options);
+  if (!compilation.emit(build.program, build.options, build.directory, kernels))
+    return compilation.error;
+  if (!attention.empty())
+    text += "attention " + build.name + " (" + build.options.chip +
+            "): " + attention + "\n";
   if (!kernels.empty())
     text += "kernels   " + build.name + " (" + build.options.chip +
             "): " + kernels + "\n";

@@ -12,6 +12,7 @@
 #include "Poplar/Conversion/Program/Passes.h"
 #include "Poplar/Dialect/Zero/Zero.h"
 #include "Poplar/Planner/Cluster/Roofline.h"
+#include "Poplar/Target/AttentionChoice.h"
 #include "Poplar/Target/Build.h"
 #include "Poplar/Target/GPU.h"
 #include "Poplar/Transforms/Model/Decodable.h"
@@ -92,6 +93,9 @@ LogicalResult poplar::setTarget(BuildOptions &options, StringRef target) {
                     ? "x86-64"
                     : "generic";
   options.chip = info->getChip();
+  options.libraryAttention =
+      chooseAttention(options.attention, findGPUChip(options.chip)->getCapability())
+          .isLibrary;
   options.workspaceBytes = getRooflineConstants(target.str()).workspaceBytes;
   return success();
 }
@@ -223,6 +227,7 @@ void poplar::addPlanMemory(OpPassManager &pm, const ScratchOptions &options) {
   memory.threads = options.threads;
   memory.maxBatch = options.maxBatch;
   memory.workspaceBytes = options.workspaceBytes;
+  memory.libraryAttention = options.libraryAttention;
   pm.addPass(createPlanMemory(memory));
   pm.addPass(createExecVerify());
 }

@@ -14,6 +14,7 @@
 #include "program/Device.h"
 #include "Poplar/Runtime/Quantized.h"
 #include "comm/Islands.h"
+#include "cuda/Attention.h"
 #include "cuda/Driver.h"
 #include "cuda/Gemm.h"
 #include "cuda/Graph.h"
@@ -105,6 +106,7 @@ struct Device::Impl {
         Kernels(*Program.gpu), Graphs(OnGPU.Queue),
         Gemms(Chosen.Capability, Program.scratch_bytes,
               findLargestDequantized(Program)),
+        Attention(OnGPU.Queue),
         OwnMemory(static_cast<int64_t>(sizeof(Own)) +
                   8 * countChunks(Program)) {
     if (Timing::isWanted())
@@ -121,6 +123,11 @@ struct Device::Impl {
 
   Own *own() const { return reinterpret_cast<Own *>(OwnMemory.data()); }
   void start(int64_t Number, void *const *Args, int64_t Batch, int64_t Extent);
+  /// Our own kernels for what a library does not compute.
+  void startAttention(const PoplarLibraryAttention &What, void *const *Args,
+                      int64_t Batch);
+  Timing::Cost countCost(const PoplarLibraryAttention &What,
+                         int64_t Batch) const;
   /// A kernel that the runtime asks for, of what the program does at other
   /// times in another way: it is in no graph.
   void startOwn(int64_t Number, void *const *Args, int64_t Count) {
@@ -139,6 +146,7 @@ struct Device::Impl {
   Image Kernels;
   Recorder Graphs;
   CublasCache Gemms;
+  LibraryAttention Attention;
   Allocation OwnMemory;
   PinnedBuffer Pinned;
   std::vector<std::unique_ptr<Allocation>> Memory;
@@ -349,6 +357,57 @@ void Device::Impl::start(int64_t Number, void *const *Args, int64_t Batch,
         Start);
   else
     Start();
+}
+
+/// Our kernels compute scores and dP twice in the gradient, a library once: 5
+/// products, not 7.
+Timing::Cost Device::Impl::countCost(const PoplarLibraryAttention &What,
+                                     int64_t Batch) const {
+  Timing::Cost Total;
+  for (int I = 0; I < (What.gradient ? 2 : 1); ++I) {
+    const PoplarGPUKernel &Kernel = Program.gpu->kernels[What.kernels[I]];
+    Total.Flops += static_cast<double>(Batch * Kernel.flops_per_sample);
+    Total.Bytes += static_cast<double>(Kernel.bytes + Batch * Kernel.bytes_per_sample);
+  }
+  if (What.gradient)
+    Total.Flops *= 5.0 / 7;
+  return Total;
+}
+
+void Device::Impl::startAttention(const PoplarLibraryAttention &What,
+                                  void *const *Args, int64_t Batch) {
+  start(What.kernels[0], Args, Batch, Batch * What.parts[0]);
+  if (!What.gradient)
+    return;
+  // That of keys and values takes neither out nor dq.
+  void *OfKeys[] = {Args[0], Args[2], Args[3], Args[4],  Args[5],
+                    Args[6], Args[7], Args[8], Args[10], Args[11]};
+  start(What.kernels[1], OfKeys, Batch, Batch * What.parts[1]);
+}
+
+void Device::runAttention(const PoplarLibraryAttention &What, void *const *Args,
+                          int64_t Batch) {
+  if (Batch == 0)
+    return;
+  constexpr int Forward = 7, Gradient = 12;
+  uint64_t Pointers = 0;
+  for (int I = 0; I < (What.gradient ? Gradient : Forward); ++I)
+    Pointers = Pointers * 0x100000001B3 + addressOf(Args[I]);
+  if (!Data->Graphs.issues(&What, Pointers, Batch))
+    return;
+  bool IsDone = false;
+  auto Run = [&] {
+    IsDone = Data->Attention.run(What, Args, Batch, Data->Scratch,
+                                 Data->ScratchBytes);
+  };
+  if (Data->Times && Data->Attention.isPrepared(What, Batch))
+    Data->Times->measure(What.gradient ? "attention_cudnn_backward"
+                                       : "attention_cudnn_forward",
+                         Data->countCost(What, Batch), Run);
+  else
+    Run();
+  if (!IsDone)
+    Data->startAttention(What, Args, Batch);
 }
 
 void Device::launch(int64_t Number, void *const *Args, int64_t Batch,

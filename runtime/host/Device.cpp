@@ -151,6 +151,11 @@ void Device::run(PoplarFunction Function, void *Context, char *Arena,
   Function(Context, Arena, Batch);
 }
 
+void Device::runAttention(const PoplarLibraryAttention &, void *const *,
+                          int64_t) {
+  fail("a CPU has no library for attention; build the program again");
+}
+
 void Device::launch(int64_t, void *const *, int64_t, int64_t) {
   fail("a CPU has no kernels of a GPU to launch; build the program again");
 }

@@ -86,6 +86,10 @@ public:
   void runGemm(const PoplarGemm &Gemm, const void *A, const void *B,
                const void *Bias, void *Aux, void *C, int64_t Batch);
 
+  /// See poplar_rt_attention.
+  void runAttention(const PoplarLibraryAttention &What, void *const *Args,
+                    int64_t Batch);
+
   /// Runs a function of the program. What it gives the device to do, apart from
   /// copies and waits, is the same whenever it is run for `Batch`: a device may
   /// keep that and start it as a whole.

@@ -49,6 +49,15 @@ extern "C" void poplar_rt_launch(void *Context, int64_t Kernel,
   });
 }
 
+extern "C" void poplar_rt_attention(void *Context,
+                                    const PoplarLibraryAttention *Attention,
+                                    void *const *Args, int64_t Batch) {
+  endProcessOnError(Context, [=] {
+    static_cast<Executor *>(Context)->device().runAttention(*Attention, Args,
+                                                            Batch);
+  });
+}
+
 extern "C" void poplar_rt_zero(void *Context, void *Buffer, int64_t Bytes) {
   endProcessOnError(Context, [=] {
     static_cast<Executor *>(Context)->device().zero(Buffer, Bytes);

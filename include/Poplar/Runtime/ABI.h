@@ -193,6 +193,18 @@ typedef struct PoplarCachedAttention {
   int64_t tokens;
 } PoplarCachedAttention;
 
+/// Attention that a library of the machine may compute, as cuDNN on GPUs, and
+/// the kernels of the image that compute it otherwise: forward, or those of the
+/// gradients of queries and of keys and values.
+typedef struct PoplarLibraryAttention {
+  PoplarAttention attention;
+  int64_t gradient;   /* 1: the gradient, else forward */
+  int64_t kernels[2]; /* by number */
+  int64_t parts[2];   /* of a kernel's extent, for each sample */
+  int64_t workspace;  /* bytes of delta for each sample: memory that the gradient
+                         works in */
+} PoplarLibraryAttention;
+
 /// Shapes of the gradient of an embedding; dy has type `type`.
 typedef struct PoplarEmbeddingGrad {
   int64_t seq_len, width;

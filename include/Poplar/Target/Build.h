@@ -11,6 +11,7 @@
 
 #include "Poplar/Planner/Cluster/Targets.h"
 #include "Poplar/Support/Recomputation.h"
+#include "Poplar/Support/Words.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Support/Timing.h"
@@ -61,6 +62,14 @@ struct ScratchOptions {
   int64_t maxBatch = 64;
   /// Bytes; below 0, what the library at hand asks.
   int64_t workspaceBytes = -1;
+  /// A library of the GPU may compute attention.
+  bool libraryAttention = false;
+};
+
+/// Who computes attention on NVIDIA GPUs: our kernels, or cuDNN where it can.
+enum class AttentionSource : uint32_t { Auto, Own, CuDNN };
+template <> struct Words<AttentionSource> {
+  static constexpr const char *names[] = {"auto", "own", "cudnn"};
 };
 
 /// What code is generated for, and how it is linked.
@@ -73,6 +82,8 @@ struct CodeOptions {
   std::string isa;
   /// The GPU that kernels are compiled for, "sm_80"; empty for CPUs.
   std::string chip;
+  /// On NVIDIA GPUs.
+  AttentionSource attention = AttentionSource::Auto;
   /// On GPUs, GELU is done by the library's products where it can be.
   bool fuseEpilogues = true;
   /// Executables for GPUs hold their kernels as PTX even if there is a cubin.

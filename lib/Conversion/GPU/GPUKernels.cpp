@@ -34,6 +34,24 @@ GPUAttention poplar::chooseGPUAttention(const PoplarAttention &desc,
   return {"poplar_gpu_attention_", tile, {tile, tile / 4, 1}};
 }
 
+StringRef poplar::explainOwnAttention(const PoplarAttention &desc) {
+  if (desc.type == POPLAR_F32)
+    return "it has none in f32";
+  if (desc.head_dim % 8 != 0 || desc.head_dim > POPLAR_GPU_MMA_HEAD_DIM)
+    return "heads have more than 128 columns, or not a multiple of 8";
+  if (desc.dropout != 0)
+    return "its dropout draws other numbers";
+  if (desc.documents)
+    return "documents share samples";
+  if (desc.cap != 0)
+    return "scores are capped";
+  if (desc.window > 0 && !desc.causal)
+    return "its windows are of causal attention";
+  if (desc.seq_len < 2)
+    return "sequences have one token";
+  return "";
+}
+
 GPUExperts poplar::chooseGPUExperts(const PoplarExperts &desc, int capability) {
   // Copies are of eight elements.
   if (capability >= 80 && desc.type != POPLAR_F32 && desc.inputs % 8 == 0 &&

@@ -44,6 +44,7 @@
 #include "SplitProducts.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/Remarks.h"
+#include "llvm/ADT/ScopeExit.h"
 #include "llvm/Support/MathExtras.h"
 
 namespace poplar {
@@ -388,6 +389,10 @@ void PlanMemoryPass::addArena(OpBuilder &builder, int64_t copyBytes,
 void PlanMemoryPass::runOnOperation() {
   ModuleOp module = getOperation();
   OpBuilder builder(&getContext());
+  if (libraryAttention)
+    module->setAttr(exec::kLibraryAttentionAttr, builder.getUnitAttr());
+  auto forget = llvm::make_scope_exit(
+      [&] { module->removeAttr(exec::kLibraryAttentionAttr); });
   if (failed(sortFunctions()) || failed(findWorkingType()))
     return signalPassFailure();
 

@@ -154,15 +154,46 @@ static void lower(exec::ProductOp op, FunctionLowering &l) {
                  l.pointerOf(op.getC()), l.getBatch()});
 }
 
-/// On a GPU: a block has a tile of rows of each of `heads`.
-static void launchAttention(FunctionLowering &l, const AttentionPass &pass,
-                            const PoplarAttention &desc, int64_t heads,
-                            ArrayRef<Value> arguments) {
+/// A kernel of a GPU for a pass of an attention, and how often a sample needs it.
+struct OwnAttention {
+  int64_t kernel, parts;
+};
+
+/// A block has a tile of rows of each of `heads`.
+static OwnAttention addAttention(FunctionLowering &l, const AttentionPass &pass,
+                                 const PoplarAttention &desc, int64_t heads,
+                                 size_t arguments) {
   GPUAttention chosen = chooseGPUAttention(desc, l.shared.capability);
   int64_t kernel = l.shared.gpuKernels.add(
       chosen.stem + pass.name, l.shared.getDescriptor(desc), chosen.block,
-      static_cast<int32_t>(arguments.size()), getCost(desc, pass));
-  l.launch(kernel, arguments, heads * chosen.getTiles(desc), true);
+      static_cast<int32_t>(arguments), getCost(desc, pass));
+  return {kernel, heads * chosen.getTiles(desc)};
+}
+
+static void launchAttention(FunctionLowering &l, const AttentionPass &pass,
+                            const PoplarAttention &desc, int64_t heads,
+                            ArrayRef<Value> arguments) {
+  OwnAttention own = addAttention(l, pass, desc, heads, arguments.size());
+  l.launch(own.kernel, arguments, own.parts, true);
+}
+
+/// What a library may compute, with our kernels for where it cannot.
+static void callLibraryAttention(FunctionLowering &l,
+                                 const PoplarAttention &desc,
+                                 ArrayRef<OwnAttention> kernels,
+                                 int64_t workspace,
+                                 ArrayRef<Value> arguments) {
+  PoplarLibraryAttention library = {};
+  library.attention = desc;
+  library.gradient = kernels.size() > 1;
+  for (auto [index, own] : llvm::enumerate(kernels)) {
+    library.kernels[index] = own.kernel;
+    library.parts[index] = own.parts;
+  }
+  library.workspace = workspace;
+  l.callRuntime("poplar_rt_attention",
+                {l.addressOf(l.shared.getStruct("library_attention", library)),
+                 l.pack(arguments), l.getBatch()});
 }
 
 static void lower(exec::AttentionOp op, FunctionLowering &l) {
@@ -171,6 +202,11 @@ static void lower(exec::AttentionOp op, FunctionLowering &l) {
         v = op.isPacked() ? q : op.getV();
   SmallVector<Value> arguments = l.pointersOf(
       {q, k, v, op.getKeys(), op.getPositions(), op.getOut(), op.getLse()});
+  if (op.getLibrary())
+    return callLibraryAttention(
+        l, desc,
+        addAttention(l, forwardPass, desc, desc.num_heads, arguments.size()),
+        /*workspace=*/0, arguments);
   if (l.shared.gpuKernels.exists())
     return launchAttention(l, forwardPass, desc, desc.num_heads, arguments);
   StringRef kernel =
@@ -189,14 +225,24 @@ static void lower(exec::AttentionGradOp op, FunctionLowering &l) {
         dv = packed ? dq : op.getDv();
   if (l.shared.gpuKernels.exists()) {
     assert(op.getDelta() && "--plan-memory adds it for GPUs");
-    launchAttention(
-        l, queriesPass, desc, desc.num_heads,
-        l.pointersOf({op.getDy(), op.getOut(), op.getLse(), q, k, v,
-                      op.getKeys(), op.getPositions(), op.getDelta(), dq}));
-    return launchAttention(
-        l, keysPass, desc, desc.num_kv_heads,
-        l.pointersOf({op.getDy(), op.getLse(), q, k, v, op.getKeys(),
-                      op.getPositions(), op.getDelta(), dk, dv}));
+    SmallVector<Value> ofQueries = l.pointersOf(
+                           {op.getDy(), op.getOut(), op.getLse(), q, k, v,
+                            op.getKeys(), op.getPositions(), op.getDelta(), dq}),
+                       ofKeys = l.pointersOf(
+                           {op.getDy(), op.getLse(), q, k, v, op.getKeys(),
+                            op.getPositions(), op.getDelta(), dk, dv});
+    if (!op.getLibrary()) {
+      launchAttention(l, queriesPass, desc, desc.num_heads, ofQueries);
+      return launchAttention(l, keysPass, desc, desc.num_kv_heads, ofKeys);
+    }
+    OwnAttention own[] = {addAttention(l, queriesPass, desc, desc.num_heads,
+                                       ofQueries.size()),
+                          addAttention(l, keysPass, desc, desc.num_kv_heads,
+                                       ofKeys.size())};
+    SmallVector<Value> all = ofQueries;
+    all.append(ofKeys.end() - 2, ofKeys.end());
+    return callLibraryAttention(
+        l, desc, own, 4 * op.getDelta().getType().getDimSize(1), all);
   }
   SmallVector<Value> arguments =
       l.pointersOf({op.getDy(), op.getOut(), op.getLse(), q, k, v, op.getKeys(),

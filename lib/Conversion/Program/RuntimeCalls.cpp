@@ -7,9 +7,11 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Conversion/Program/RuntimeCalls.h"
+#include "Poplar/Conversion/GPU/GPUKernels.h"
 #include "Poplar/Dialect/Exec/ExecExperts.h"
 #include "Poplar/Dialect/NN/NNGroupOps.h"
 #include "Poplar/Dialect/Zero/ZeroExchange.h"
+#include "Poplar/Runtime/LibraryAttention.h"
 #include "mlir/IR/DialectRegistry.h"
 #include "llvm/ADT/SmallVectorExtras.h"
 
@@ -124,6 +126,29 @@ struct LinearGradWeightBiasModel
   }
 };
 
+/// What of an attention decides whether a library computes it.
+template <typename Op> PoplarAttention outlineAttention(Op op) {
+  auto q = cast<RankedTensorType>(op.getQ().getType());
+  PoplarAttention desc = {};
+  desc.seq_len = q.getDimSize(1);
+  desc.num_heads = int64_t(op.getNumHeads());
+  desc.num_kv_heads = int64_t(op.getNumKvHeads());
+  desc.head_dim = op.getHeadDim();
+  desc.window = int64_t(op.getWindow());
+  desc.dropout = op.getKeys() ? op.getDropout().convertToDouble() : 0.0;
+  desc.cap = op.getCap().convertToDouble();
+  desc.causal = op.getCausal();
+  desc.documents = op.getPositions() != nullptr;
+  desc.type = exec::getPoplarType(q.getElementType());
+  return desc;
+}
+
+template <typename Op> bool isLibraryAttention(Op op) {
+  return op->template getParentOfType<ModuleOp>()->hasAttr(
+             exec::kLibraryAttentionAttr) &&
+         explainOwnAttention(outlineAttention(op)).empty();
+}
+
 struct AttentionModel : RuntimeCallModel<AttentionModel, nn::AttentionOp> {
   static void emit(nn::AttentionOp op, OpBuilder &builder,
                    GetBuffer getBuffer) {
@@ -133,14 +158,21 @@ struct AttentionModel : RuntimeCallModel<AttentionModel, nn::AttentionOp> {
         getBuffer(op.getPositions()), getBuffer(op.getResult()),
         getBuffer(op.getLse()), op.getNumHeads(), op.getNumKvHeads(),
         op.getScale(), op.getCausal(), op.getWindow(), op.getDropout(),
-        op.getOpId(), op.getFirstHead(), op.getCap());
+        op.getOpId(), op.getFirstHead(), op.getCap(), isLibraryAttention(op));
   }
 };
 
 struct AttentionGradModel
     : RuntimeCallModel<AttentionGradModel, nn::AttentionGradOp> {
-  /// On GPUs, one kernel tells the other a number for each row.
+  /// On GPUs, one kernel tells the other a number for each row. A library takes
+  /// more.
   static RankedTensorType scratchType(nn::AttentionGradOp op) {
+    if (isLibraryAttention(op)) {
+      PoplarAttention desc = outlineAttention(op);
+      return RankedTensorType::get(
+          {ShapedType::kDynamic, poplar_attention_workspace(&desc) / 4},
+          Float32Type::get(op.getContext()));
+    }
     auto info = zero::ProgramInfo::get(op->getParentOfType<ModuleOp>());
     return StringRef(info.target).starts_with("host")
                ? RankedTensorType()
@@ -155,7 +187,8 @@ struct AttentionGradModel
         getBuffer(op.getPositions()), scratch, getBuffer(op.getDq()),
         getBuffer(op.getDk()), getBuffer(op.getDv()), op.getNumHeads(),
         op.getNumKvHeads(), op.getScale(), op.getCausal(), op.getWindow(),
-        op.getDropout(), op.getOpId(), op.getFirstHead(), op.getCap());
+        op.getDropout(), op.getOpId(), op.getFirstHead(), op.getCap(),
+        isLibraryAttention(op));
   }
 };
 

@@ -282,7 +282,14 @@ LogicalResult AttentionGradOp::verify() {
   if (isPacked() != !getDk())
     return emitOpError(
         "needs a gradient for each of q, k and v, or for a packed q alone");
-  if (getDelta() && getDelta().getType() != getLse().getType())
+  if (getLibrary()) {
+    int64_t rows = getLse().getType().getDimSize(1) *
+                   getLse().getType().getDimSize(2);
+    if (!getDelta() || getDelta().getType().getRank() != 2 ||
+        getDelta().getType().getDimSize(1) < rows)
+      return emitOpError("is a library's, and needs delta of at least ")
+             << rows << " elements for each sample";
+  } else if (getDelta() && getDelta().getType() != getLse().getType())
     return emitOpError("has delta of type ")
            << getDelta().getType() << ", which should be that of lse, "
            << getLse().getType();

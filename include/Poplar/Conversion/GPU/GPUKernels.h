@@ -58,6 +58,10 @@ struct GPUAttention {
 /// `capability` (80), and the shapes allow it.
 GPUAttention chooseGPUAttention(const PoplarAttention &desc, int capability);
 
+/// Why cuDNN does not compute an attention, wherever it runs; empty if it may.
+/// Only what strides and offsets follow from is looked at.
+llvm::StringRef explainOwnAttention(const PoplarAttention &desc);
+
 /// The kernels of the library for products with experts: what their names end
 /// in; columns of a result and rows of a gradient that a block has.
 struct GPUExperts {

@@ -25,7 +25,10 @@ def PlanMemory : Pass<"plan-memory", "::mlir::ModuleOp"> {
     Option<"maxBatch", "max-batch", "int64_t", "64",
            "Largest micro-batch the libraries' scratch must serve">,
     Option<"workspaceBytes", "workspace-bytes", "int64_t", "-1",
-           "Bytes of the libraries' scratch; -1 to ask the one at hand">
+           "Bytes of the libraries' scratch; -1 to ask the one at hand">,
+    Option<"libraryAttention", "library-attention", "bool", "false",
+           "Leave attention to a library of the GPU where it can compute it, and "
+           "plan the memory that it works in">
   ];
 }
 

@@ -33,6 +33,11 @@ class FunctionLowering;
 
 namespace poplar::exec {
 
+/// The attribute of a module whose attention a library is to compute, where it
+/// can: while memory is planned, as libraries need more.
+inline constexpr llvm::StringLiteral kLibraryAttentionAttr =
+    "exec.library_attention";
+
 /// Whether offsets and sizes of a region are per sample of the micro-batch.
 inline bool isPerSample(Region region) {
   return region != Region::Fixed && region != Region::Transient;

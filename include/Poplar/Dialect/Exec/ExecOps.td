@@ -468,13 +468,14 @@ def Exec_ProductOp : Exec_Op<"product", [AttrSizedOperandSegments]> {
 
 class Exec_AttentionBase<string mnemonic>
     : Exec_Op<mnemonic, [AttrSizedOperandSegments]> {
-  /// As nn.attention's.
+  /// As nn.attention's; with `library`, a library may compute it on the machine
+  /// that runs the program.
   dag attributes = (ins I64Attr:$num_heads, I64Attr:$num_kv_heads,
     F64Attr:$scale, UnitAttr:$causal, DefaultValuedAttr<I64Attr, "0">:$window,
     DefaultValuedAttr<F64Attr, "0.0">:$dropout,
     DefaultValuedAttr<I64Attr, "0">:$op_id,
     DefaultValuedAttr<I64Attr, "0">:$first_head,
-    DefaultValuedAttr<F64Attr, "0.0">:$cap);
+    DefaultValuedAttr<F64Attr, "0.0">:$cap, UnitAttr:$library);
   let hasVerifier = 1;
   code descriptor = [{
     PoplarAttention getDescriptor();
@@ -498,8 +499,8 @@ def Exec_AttentionOp : Exec_AttentionBase<"attention"> {
     `into` $out `,` $lse
     (`causal` $causal^)? `heads` $num_heads `kv_heads` $num_kv_heads
     `scale` $scale (`window` $window^)? (`dropout` $dropout^)?
-    (`op_id` $op_id^)? (`first_head` $first_head^)? (`cap` $cap^)? attr-dict
-    `:` `(` type(operands) `)`
+    (`op_id` $op_id^)? (`first_head` $first_head^)? (`cap` $cap^)?
+    (`library` $library^)? attr-dict `:` `(` type(operands) `)`
   }];
   let extraClassDeclaration = descriptor;
 }
@@ -509,6 +510,8 @@ def Exec_AttentionGradOp : Exec_AttentionBase<"attention_grad"> {
   let description = [{
     `delta` is scratch of the shape of `lse`, on GPUs: the kernel of the
     gradient of q leaves dy . out of each row and head there for that of k and v.
+    With `library`, it is the memory that the library works in, f32 [B,N], which
+    has room for that, too.
   }];
   let arguments =
       !con((ins Exec_Buffer:$dy, Exec_Buffer:$out, Exec_Buffer:$lse,
@@ -524,7 +527,8 @@ def Exec_AttentionGradOp : Exec_AttentionBase<"attention_grad"> {
     `into` $dq (`,` $dk^ `,` $dv)? (`causal` $causal^)?
     `heads` $num_heads `kv_heads` $num_kv_heads `scale` $scale
     (`window` $window^)? (`dropout` $dropout^)? (`op_id` $op_id^)?
-    (`first_head` $first_head^)? (`cap` $cap^)? attr-dict `:` `(` type(operands) `)`
+    (`first_head` $first_head^)? (`cap` $cap^)? (`library` $library^)? attr-dict
+    `:` `(` type(operands) `)`
   }];
   let extraClassDeclaration = descriptor;
 }
