@@ -203,8 +203,60 @@ static bool isTemplateUsed(const Translator &t) {
   });
 }
 
+static constexpr const char *kMistralCommon = "tokenizer_use_mistral_common";
+static constexpr const char *kNoTemplate =
+    "mistral-common writes conversations without a template";
+
+static constexpr const char *kMakeTokenizer =
+    "AutoTokenizer.from_pretrained(DIR, mistral_format=False)"
+    ".save_pretrained(DIR) of transformers 5 makes one of tekken.json if "
+    "DIR has no tokenizer.json";
+
+/// A version of the tokenizer of mistral-common, and the template that writes
+/// the same.
+static constexpr std::pair<const char *, const char *> kTekkenTemplates[] = {
+    {"v3", "mistral-common:v3"},
+    {"v7", "mistral-common:v7"},
+    {"v11", "mistral-common:v7"},
+    {"v13", "mistral-common:v7"}};
+
+void poplar::decideMistralCommon(Translator &t, const RecipeEntry &entry) {
+  std::string directory = t.getModelDirectory();
+  if (entry.text == "false") {
+    t.ignore(entry, "the tokenizer beside the model is read");
+    return;
+  }
+  std::string version = directory.empty() ? "" : readTekkenVersion(directory);
+  const auto *known = llvm::find_if(
+      kTekkenTemplates, [&](const auto &it) { return version == it.first; });
+  if (directory.empty())
+    t.refuse(entry, "the model is not there to read its tekken.json");
+  else if (!getPreference(t).empty())
+    t.refuse(entry, "pairs are written by the chat template of the model; "
+                    "remove it");
+  else if (known == std::end(kTekkenTemplates))
+    t.refuse(entry, version.empty()
+                        ? "the model has no tekken.json, from which "
+                          "mistral-common would read its tokenizer; remove it"
+                        : "tekken.json has the version " + version +
+                              ", and those of v3, v7, v11 and v13 are known");
+  else if (!llvm::sys::fs::exists(joinPath(directory, "tokenizer.json")))
+    t.refuse(entry, std::string("the tokenizer is read from tokenizer.json; ") +
+                        kMakeTokenizer);
+  else if (!splitsAsTekken(directory))
+    t.refuse(entry, std::string("tokenizer.json cuts text into other words "
+                                "than tekken.json; ") +
+                        kMakeTokenizer);
+  else if (listChats(t).empty())
+    t.ignore(entry, "tokenizer.json encodes texts in the same way");
+  else
+    t.honour(entry, "--chat-template", known->second);
+}
+
 void poplar::decideChatTemplate(Translator &t, const RecipeEntry &entry) {
-  if (!isTemplateUsed(t))
+  if (t.top().isTrue(kMistralCommon))
+    t.ignore(entry, kNoTemplate);
+  else if (!isTemplateUsed(t))
     t.ignore(entry, "no data set of type chat_template takes it");
   else if (!refuseOthers(t, entry))
     decideTemplate(t, entry, entry.text, t.top().find("chat_template_jinja"));
@@ -214,7 +266,10 @@ void poplar::decideChatTemplateFile(Translator &t, const RecipeEntry &entry) {
   bool isOfRecipe = &entry == t.top().find("chat_template_jinja");
   const Section &section = isOfRecipe ? t.top() : t.dataset();
   llvm::StringRef name = section.getText("chat_template");
-  if (isOfRecipe ? !isTemplateUsed(t) : !isChatType(section.getText("type")))
+  if (t.top().isTrue(kMistralCommon))
+    t.ignore(entry, kNoTemplate);
+  else if (isOfRecipe ? !isTemplateUsed(t)
+                      : !isChatType(section.getText("type")))
     t.ignore(entry, "no data set of type chat_template takes it");
   else if (!name.empty() && name != kTemplateFile)
     t.ignore(entry, "chat_template names another template");
@@ -223,7 +278,9 @@ void poplar::decideChatTemplateFile(Translator &t, const RecipeEntry &entry) {
 }
 
 void poplar::decideDatasetTemplate(Translator &t, const RecipeEntry &entry) {
-  if (!isChatType(t.dataset().getText("type")))
+  if (t.top().isTrue(kMistralCommon))
+    t.ignore(entry, kNoTemplate);
+  else if (!isChatType(t.dataset().getText("type")))
     t.ignore(entry, "is for rows of type chat_template");
   else if (!refuseOthers(t, entry))
     decideTemplate(t, entry, entry.text,

@@ -29,6 +29,7 @@ void decideRevision(Translator &t, const RecipeEntry &entry);
 void decideModelType(Translator &t, const RecipeEntry &entry);
 void decideTokenizerType(Translator &t, const RecipeEntry &entry);
 void decideSameModel(Translator &t, const RecipeEntry &entry);
+void decideModelConfig(Translator &t, const RecipeEntry &entry);
 void decideSpecialTokens(Translator &t, const RecipeEntry &entry);
 void decideTokens(Translator &t, const RecipeEntry &entry);
 void decideRounding(Translator &t, const RecipeEntry &entry);
@@ -47,6 +48,7 @@ void decidePrecision(Translator &t, const RecipeEntry &entry);
 void decideBrain(Translator &t, const RecipeEntry &entry);
 void decideHalf(Translator &t, const RecipeEntry &entry);
 void decidePacking(Translator &t, const RecipeEntry &entry);
+void decideNoise(Translator &t, const RecipeEntry &entry);
 void decidePlugins(Translator &t, const RecipeEntry &entry);
 
 // CourseKeys.cpp: how long and how fast a run trains.
@@ -72,6 +74,7 @@ void decideShortRows(Translator &t, const RecipeEntry &entry);
 void decideEqualRows(Translator &t, const RecipeEntry &entry);
 void decideLongRows(Translator &t, const RecipeEntry &entry);
 void decideChatTemplate(Translator &t, const RecipeEntry &entry);
+void decideMistralCommon(Translator &t, const RecipeEntry &entry);
 void decideChatTemplateFile(Translator &t, const RecipeEntry &entry);
 void decidePath(Translator &t, const RecipeEntry &entry);
 void decideDataFiles(Translator &t, const RecipeEntry &entry);

@@ -97,6 +97,45 @@ std::string poplar::readModelType(const std::string &directory) {
              : "";
 }
 
+std::string poplar::readConfigValue(const std::string &directory,
+                                    const std::string &key) {
+  auto document =
+      json::Document::open(joinPath(directory, "config.json"), "config.json");
+  json::Value root = document->getRoot();
+  return !document->hasError() && root.isObject() ? root[key].dump() : "";
+}
+
+/// A text of the configuration in tekken.json; empty if there is none.
+static std::string readTekken(const std::string &directory, const char *key) {
+  auto document =
+      json::Document::open(joinPath(directory, "tekken.json"), "tekken.json");
+  json::Value root = document->getRoot();
+  if (document->hasError() || !root.isObject() || !root["config"].isObject())
+    return "";
+  json::Value value = root["config"][key];
+  return value.isString() ? value.getString() : "";
+}
+
+std::string poplar::readTekkenVersion(const std::string &directory) {
+  return readTekken(directory, "version");
+}
+
+bool poplar::splitsAsTekken(const std::string &directory) {
+  auto document = json::Document::open(joinPath(directory, "tokenizer.json"),
+                                       "tokenizer.json");
+  json::Value root = document->getRoot();
+  if (document->hasError() || !root.isObject() ||
+      !root["pre_tokenizer"].isObject())
+    return false;
+  json::Value steps = root["pre_tokenizer"]["pretokenizers"];
+  json::Value step = steps.isArray() && steps.size() ? steps[0] : steps;
+  if (!step.isObject() || !step["pattern"].isObject())
+    return false;
+  json::Value pattern = step["pattern"]["Regex"];
+  return pattern.isString() &&
+         pattern.getString() == readTekken(directory, "pattern");
+}
+
 bool poplar::shipsChatTemplate(const std::string &directory) {
   for (const char *name : {"chat_template.jinja", "chat_template.json"})
     if (llvm::sys::fs::exists(joinPath(directory, name)))

@@ -37,6 +37,18 @@ int64_t readVocabularySize(const std::string &directory);
 /// not say.
 std::string readModelType(const std::string &directory);
 
+/// A value of config.json on one line, as in `0.02`, `true` or `"silu"`; empty
+/// if it is not there.
+std::string readConfigValue(const std::string &directory,
+                            const std::string &key);
+
+/// The version of the tokenizer that mistral-common reads, as in `v7`; empty if
+/// tekken.json does not say.
+std::string readTekkenVersion(const std::string &directory);
+
+/// Whether tokenizer.json cuts text into words as tekken.json does.
+bool splitsAsTekken(const std::string &directory);
+
 /// Whether the model comes with a template for conversations.
 bool shipsChatTemplate(const std::string &directory);
 

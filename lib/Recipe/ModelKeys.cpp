@@ -111,6 +111,72 @@ void poplar::decideSameModel(Translator &t, const RecipeEntry &entry) {
                     "base_model; put the files there");
 }
 
+/// Whether a value of YAML is one of JSON.
+static bool isSame(const yaml::Content &value, llvm::StringRef json) {
+  if (value.kind != yaml::Content::Scalar || json.empty())
+    return false;
+  if (json.starts_with("\""))
+    return json == "\"" + value.text + "\"";
+  double ours = 0, theirs = 0;
+  bool areNumbers = !llvm::StringRef(value.text).getAsDouble(ours) &&
+                    !json.getAsDouble(theirs);
+  return areNumbers ? ours == theirs : json.equals_insensitive(value.text);
+}
+
+/// Why a member of model_config asks for nothing; empty if it asks for
+/// something.
+static std::string explainHarmless(const Translator &t,
+                                   const RecipeEntry &entry,
+                                   const yaml::Member &member) {
+  std::string directory = t.getModelDirectory();
+  if (directory.empty())
+    return "";
+  if (isSame(member.value, readConfigValue(directory, member.key)))
+    return "config.json says the same";
+  if (member.key != "router_aux_loss_coef" &&
+      member.key != "output_router_logits")
+    return "";
+  std::string type = readModelType(directory);
+  bool hasExperts = type == "mixtral" || llvm::StringRef(type).contains("moe");
+  for (const char *key :
+       {"num_experts", "num_local_experts", "n_routed_experts"})
+    hasExperts |= !readConfigValue(directory, key).empty();
+  if (!hasExperts)
+    return "the model has no experts to balance";
+  // The recipe's value, or that of config.json, or that of transformers.
+  auto is = [&](const char *key, const char *json, const char *implied) {
+    if (const yaml::Content *given = entry.node->find(key))
+      return isSame(*given, json);
+    std::string own = readConfigValue(directory, key);
+    return (own.empty() ? implied : own) == json;
+  };
+  return is("output_router_logits", "false", "false") ||
+                 is("router_aux_loss_coef", "0.0", "0.001")
+             ? "the loss that balances experts is not added"
+             : "";
+}
+
+void poplar::decideModelConfig(Translator &t, const RecipeEntry &entry) {
+  if (!t.isMap(entry))
+    return;
+  std::string reasons;
+  for (const yaml::Member &member : entry.node->members) {
+    std::string reason = explainHarmless(t, entry, member);
+    if (reason.empty()) {
+      t.refuse(entry,
+               member.key == "output_router_logits" ||
+                       member.key == "router_aux_loss_coef"
+                   ? "the loss that balances experts is not computed; remove "
+                     "output_router_logits and router_aux_loss_coef"
+                   : member.key + ": change config.json of the model, and "
+                                  "remove it");
+      return;
+    }
+    reasons += (reasons.empty() ? "" : "; ") + member.key + ": " + reason;
+  }
+  t.ignore(entry, reasons.empty() ? "nothing is changed" : reasons);
+}
+
 static std::vector<std::string> listTexts(const RecipeEntry &entry) {
   if (entry.node->kind != yaml::Content::List)
     return {entry.text};
@@ -475,6 +541,46 @@ void poplar::decidePacking(Translator &t, const RecipeEntry &entry) {
     t.honour(entry, "--packing");
   else
     t.honour(entry, entry.text == "true" ? "--packing" : "--no-packing");
+}
+
+/// Whether axolotl packs the samples of a micro-batch into one row.
+static bool joinsSamples(const Translator &t) {
+  if (!t.top().isTrue("sample_packing"))
+    return false;
+  if (t.top().find("multipack_real_batches"))
+    return !t.top().isTrue("multipack_real_batches");
+  llvm::StringRef attention = t.top().getText("attn_implementation");
+  bool joins =
+      !attention.empty() && attention != "sdpa" && attention != "eager";
+  for (const char *key : {"flash_attention", "flex_attention",
+                          "xformers_attention", "sage_attention"})
+    joins |= t.top().isTrue(key);
+  return joins;
+}
+
+void poplar::decideNoise(Translator &t, const RecipeEntry &entry) {
+  bool isLonger = joinsSamples(t);
+  double alpha = t.top().getNumber(entry.rule->name);
+  if (alpha <= 0)
+    t.fail(entry,
+           "expected a number above 0, as in axolotl, found " + entry.text);
+  else if (entry.rule->name == "noisy_embedding_alpha" &&
+           t.top().find("neftune_noise_alpha"))
+    t.fail(entry, "neftune_noise_alpha says the same, and axolotl takes one of "
+                  "both; remove this one");
+  else if (!getPreference(t).empty())
+    t.ignore(entry, "axolotl adds no noise when it trains on pairs");
+  else if (!t.top().isTrue("sample_packing") &&
+           !t.top().isTrue("pad_to_sequence_len"))
+    t.refuse(entry, "the noise depends on how far samples are padded, which "
+                    "here is sequence_len; give pad_to_sequence_len: true or "
+                    "sample_packing: true");
+  else
+    // The noise depends on the length of a row.
+    t.honour(entry, "--neftune-alpha",
+             formatNumber(isLonger ? alpha / std::sqrt(t.top().getNumber(
+                                                 "micro_batch_size"))
+                                   : alpha));
 }
 
 /// Plugins that make the same training faster, or write logs.

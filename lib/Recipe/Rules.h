@@ -52,8 +52,9 @@ constexpr Rule option(llvm::StringRef name, Kind kind, llvm::StringRef option,
                       llvm::StringRef implied = "") {
   return {name, kind, Rule::Option, option, implied, nullptr};
 }
-constexpr Rule nothing(llvm::StringRef name, llvm::StringRef reason) {
-  return {name, Kind::Any, Rule::Nothing, reason, "", nullptr};
+constexpr Rule nothing(llvm::StringRef name, llvm::StringRef reason,
+                       Kind kind = Kind::Any) {
+  return {name, kind, Rule::Nothing, reason, "", nullptr};
 }
 constexpr Rule only(llvm::StringRef name, llvm::StringRef values,
                     llvm::StringRef remedy, Kind kind = Kind::Any) {

@@ -94,17 +94,17 @@ static constexpr Roles Table[] = {{"Phi-4",
                                    false}};
 
 namespace {
-/// A template as it was published.
+/// A template in a file of its own, and what --chat-template calls it.
 struct Carried {
   const char *Name, *Source;
 };
 } // namespace
 
-/// Those of axolotl, whose license is in template/axolotl/NOTICE.
+/// Those of axolotl, whose license is in template/axolotl/NOTICE, are as it has
+/// published them.
 static constexpr Carried CarriedTable[] = {
 #include "CarriedTemplates.inc"
 };
-static constexpr std::string_view CarriedPrefix = "axolotl:";
 
 /// `Text`, which has no quotes, as a string of Jinja.
 static std::string quote(const std::string &Text) {
@@ -149,7 +149,7 @@ std::optional<ChatTemplate> ChatTemplate::find(const std::string &Option) {
     if (Option == Each.Option)
       return ChatTemplate{Each.Name, makeSource(Each)};
   for (const Carried &Each : CarriedTable)
-    if (Option == std::string(CarriedPrefix) + Each.Name)
+    if (Option == Each.Name)
       return ChatTemplate{Option, Each.Source};
   return std::nullopt;
 }
@@ -159,7 +159,7 @@ std::string ChatTemplate::listOptions() {
   for (const Roles &Each : Table)
     Names += (Names.empty() ? "" : ", ") + std::string(Each.Option);
   for (const Carried &Each : CarriedTable)
-    Names += ", " + std::string(CarriedPrefix) + Each.Name;
+    Names += ", " + std::string(Each.Name);
   return Names;
 }
 

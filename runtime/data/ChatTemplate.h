@@ -22,7 +22,8 @@ struct ChatTemplate {
   /// The template whose tokens the tokenizer has, if there is one.
   static std::optional<ChatTemplate> find(const Tokenizer &Tok);
   /// The template of this name in --chat-template, if there is one: that of a
-  /// family, or axolotl:NAME for a template of axolotl.
+  /// family, axolotl:NAME for a template of axolotl, or mistral-common:v3 and
+  /// mistral-common:v7.
   static std::optional<ChatTemplate> find(const std::string &Option);
   /// "ChatML, Llama 3, ..."
   static std::string listNames();

@@ -68,9 +68,9 @@ static std::vector<Spec> getSpecs(Options &O, std::string &Config) {
        nullptr, Agreement::Contents},
       {"chat-template", &O.ChatTemplate, 0, "FILE|NAME",
        "template for conversations: a file of Jinja; chatml, llama-3, gemma, "
-       "phi-3, phi-4 or phi-4-mini; or one of axolotl, such as axolotl:qwen3 "
-       "(docs/examples.md; default: the model's own; if it ships none, by its "
-       "tokens)"},
+       "phi-3, phi-4 or phi-4-mini; mistral-common:v3 or :v7; or one of "
+       "axolotl, such as axolotl:qwen3 (docs/examples.md; default: the model's "
+       "own; if it ships none, by its tokens)"},
       {"chat-date", &O.ChatDate, 0, "YYYY-MM-DD",
        "date for chat templates that write the current date (default: "
        "none in training, today in sample)"},

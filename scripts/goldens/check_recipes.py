@@ -88,6 +88,10 @@ ROWS = [
     (r"01-ai/yi", 64000, ["<|endoftext|>"]),
 ]
 
+# Names of models with a tokenizer of mistral-common, and its version. Of some, the
+# tokenizer.json is to be made of it.
+TEKKEN = [(r"ministral-8b|mistral-nemo", "v3"), (r"magistral|devstral|ministral-3|mistral-small-3", "v13")]
+
 # Reasons by the names of keys and members, the first of which counts.
 REASONS = [
     (r"rl|trl|vllm|ebft|.*reward.*|dpo_.*|kto_.*|orpo_.*|step_separator|max_completion_length|"
@@ -150,6 +154,13 @@ def make_model(directory, name):
                 tokenizer = {"model": {"vocab": {}}, "added_tokens": added}
                 (directory / "tokenizer.json").write_text(json.dumps(tokenizer))
     (directory / "config.json").write_text(json.dumps(config))
+    for pattern, version in TEKKEN:
+        if re.search(pattern, str(name).lower()):
+            (directory / "tekken.json").write_text(json.dumps({"config": {"version": version, "pattern": "."}}))
+            steps = [{"type": "Split", "pattern": {"Regex": "."}}]
+            tokenizer = {"model": {"vocab": {}}, "pre_tokenizer": {"type": "Sequence", "pretokenizers": steps}}
+            (directory / "tokenizer.json").write_text(json.dumps(tokenizer))
+            break
     names = dict(zip(("bos_token", "eos_token", "unk_token"), tokens))
     (directory / "tokenizer_config.json").write_text(json.dumps(names))
     if re.search(r"instruct|-it$|chat|qwen3|phi-[34]|gpt-oss", str(name).lower()):

@@ -100,6 +100,74 @@ TEST_F(RecipeTest, WrongTypesAndContradictionsAreLocated) {
   EXPECT_TRUE(has(words, "--packing"));
 }
 
+TEST_F(RecipeTest, NoiseDependsOnTheRowsOfAxolotl) {
+  // What a model of a micro-batch of two reads: two rows, or one of both.
+  EXPECT_TRUE(has(translate("pad_to_sequence_len: true\n"
+                            "neftune_noise_alpha: 5\n"),
+                  "--neftune-alpha 5"));
+  EXPECT_TRUE(has(translate("sample_packing: true\nnoisy_embedding_alpha: 5\n"),
+                  "--neftune-alpha 5"));
+  EXPECT_TRUE(has(translate("sample_packing: true\nflash_attention: true\n"
+                            "neftune_noise_alpha: 5\n"),
+                  "--neftune-alpha 3.5355339059327373"));
+  EXPECT_TRUE(has(translate("sample_packing: true\nflash_attention: true\n"
+                            "multipack_real_batches: true\n"
+                            "neftune_noise_alpha: 5\n"),
+                  "--neftune-alpha 5"));
+  EXPECT_EQ(listRefused(complete("neftune_noise_alpha: 5\n")),
+            "neftune_noise_alpha");
+  EXPECT_EQ(fail(complete("neftune_noise_alpha: 0\n")),
+            "recipe.yaml:8:1: neftune_noise_alpha: expected a number above 0, "
+            "as in axolotl, found 0");
+  EXPECT_EQ(
+      fail(complete("neftune_noise_alpha: 5\nnoisy_embedding_alpha: 5\n")),
+      "recipe.yaml:9:1: noisy_embedding_alpha: neftune_noise_alpha says "
+      "the same, and axolotl takes one of both; remove this one");
+}
+
+TEST_F(RecipeTest, ConversationsOfMistralCommonNeedItsTokenizer) {
+  const std::string key = "tokenizer_use_mistral_common: true\n";
+  auto tekken = [&](const std::string &version) {
+    write("model/tekken.json",
+          R"({"config": {"pattern": "a+", "version": ")" + version + R"("}})");
+  };
+  auto tokenizer = [&](const std::string &pattern) {
+    write("model/tokenizer.json",
+          R"({"pre_tokenizer": {"pretokenizers": [{"pattern": {"Regex": ")" +
+              pattern + R"("}}]}})");
+  };
+  EXPECT_EQ(listRefused(complete(key)), "tokenizer_use_mistral_common");
+  tekken("v13");
+  EXPECT_EQ(listRefused(complete(key)), "tokenizer_use_mistral_common");
+  tokenizer("b+");
+  EXPECT_EQ(listRefused(complete(key)), "tokenizer_use_mistral_common");
+  tokenizer("a+");
+  EXPECT_TRUE(has(translate(key), "--chat-template mistral-common:v7"));
+  std::string words = translate(key + "chat_template: chatml\n");
+  EXPECT_FALSE(has(words, "--chat-template chatml"));
+  tekken("v3");
+  EXPECT_TRUE(has(translate(key), "--chat-template mistral-common:v3"));
+  tekken("v15");
+  EXPECT_EQ(listRefused(complete(key)), "tokenizer_use_mistral_common");
+  EXPECT_EQ(listRefused(complete("tokenizer_use_mistral_common: false\n")), "");
+}
+
+TEST_F(RecipeTest, ModelConfigMayAskForNothing) {
+  const std::string balance = "model_config: {output_router_logits: true}\n";
+  EXPECT_EQ(listRefused(complete(balance)), "");
+  write("model/config.json", R"({"num_local_experts": 8, "rope_theta": 1e6,
+      "router_aux_loss_coef": 0.02})");
+  EXPECT_EQ(listRefused(complete(balance)), "model_config");
+  EXPECT_EQ(listRefused(complete("model_config: {output_router_logits: true, "
+                                 "router_aux_loss_coef: 0}\n")),
+            "");
+  EXPECT_EQ(listRefused(complete("model_config: {router_aux_loss_coef: 1}\n")),
+            "");
+  EXPECT_EQ(listRefused(complete("model_config: {rope_theta: 1000000}\n")), "");
+  EXPECT_EQ(listRefused(complete("model_config: {rope_theta: 10000}\n")),
+            "model_config");
+}
+
 /// Values of all kinds, for keys that are to be read or refused.
 constexpr const char *Values[] = {
     "true", "0",  "1",   "-1",     "0.5",      "1e300",         "x",
