@@ -82,6 +82,7 @@ class Maker:
         self.directory, self.small = directory, arguments.small
         self.chips = arguments.chips.split(",")
         self.work = jobs.Workshop(os.path.join(directory, "work"))
+        self.still = jobs.Workshop(os.path.join(directory, "still"), ["--dropout", "0"])
         self.root = os.path.join(directory, "poplar-cuda")
         os.makedirs(self.root)
         self.programs = []
@@ -123,17 +124,13 @@ class Maker:
                     (DeviceType("gpu", "cuda:" + chip, precision),),
                 )  # fmt: skip
                 name = f"{model}-{precision}-{chip}"
-                attention = choose_attention(chip, precision)
-                built, size = self.build(
-                    self.work.buckets(model), plan, name, *attention
-                )
+                built, size = self.build(self.work.buckets(model), plan, name)
                 reference = self.work.train_alone(
                     model, model + "-host", plan.samples, TRAINING_OPTIONS
                 )
                 self.programs.append({
                     "kind": "training", "name": f"tiny {model} {precision}",
                     "chip": chip, "precision": precision, "bytes": size,
-                    "attention": bool(attention),
                     "path": self.keep(built, "programs", name),
                     "options": list(map(str, TRAINING_OPTIONS)),
                     "losses": reference.losses,
@@ -141,6 +138,30 @@ class Maker:
                     "products": self.products(model, plan),
                     "tolerance": 1e-5 if precision == "f32" else 1e-2,
                 })  # fmt: skip
+
+    def add_attention(self, chip):
+        """Without dropout, cuDNN may compute attention."""
+        precision = half_format(chip)
+        for model in ("gpt2",) if self.small else ("gpt2", "llama"):
+            options = choose_attention(chip, precision)
+            if not options:
+                return
+            plan = Plan(
+                model, 0, (Rank(3, 2, 2, type="gpu"),),
+                (DeviceType("gpu", "cuda:" + chip, precision),),
+            )  # fmt: skip
+            name = f"attention-{model}-{precision}-{chip}"
+            built, size = self.build(self.still.buckets(model), plan, name, *options)
+            reference = self.still.train_alone(
+                model, model + "-host", plan.samples, TRAINING_OPTIONS
+            )
+            self.programs.append({
+                "kind": "attention", "name": f"tiny {model} {precision}", "chip": chip,
+                "precision": precision, "bytes": size, "attention": True,
+                "path": self.keep(built, "programs", name),
+                "options": list(map(str, TRAINING_OPTIONS)),
+                "losses": reference.losses, "tolerance": 1e-2,
+            })  # fmt: skip
 
     def gradients(self, model, samples):
         """[name, 2-norm] of the gradients of the first batch on the host, in the
@@ -300,6 +321,7 @@ class Maker:
         for chip in self.chips:
             print(f"bundle: {chip}", flush=True)
             self.add_training(chip)
+            self.add_attention(chip)
             self.add_pair(chip)
             for benchmark in () if self.small else BENCHMARKS:
                 self.add_benchmark(chip, *benchmark)

@@ -17,10 +17,9 @@ OWN, LIBRARY = {NAME: "own"}, {NAME: "cudnn"}
 
 
 def check_attention(bundle):
-    for program in bundle.programs("training"):
-        if program.get("attention"):
-            yield (f"attention {program['name']}, {program['chip']}", 4,
-                   lambda program=program: check_numbers(bundle, program))  # fmt: skip
+    for program in bundle.programs("attention"):
+        yield (f"attention {program['name']}, {program.get('chip', '')}", 4,
+               lambda program=program: check_numbers(bundle, program))  # fmt: skip
     for program in bundle.programs("benchmark"):
         if program.get("attention"):
             yield (f"attention of {program['name']}", 40,
@@ -28,7 +27,9 @@ def check_attention(bundle):
 
 
 def check_numbers(bundle, program):
-    """Losses by cuDNN: of the host, and the same bits twice."""
+    """Losses by cuDNN: those of the host, and the same bits twice."""
+    if "skip" in program:
+        raise Skip(program["skip"])
     options = [*program["options"], "--peak-gflops", 1]
     runs = [column(bundle.train(program, "attention", options, LIBRARY), "loss") for _ in range(2)]
     error = largest_difference(runs[0], program["losses"])
