@@ -72,17 +72,11 @@ def half_format(chip):
     return "bf16" if number(chip) >= FIRST_WITH_BF16 else "f16"
 
 
-def choose_attention(chip, precision):
-    """Programs whose attention cuDNN may compute; without it, they have our own."""
-    return [] if number(chip) < 80 or precision == "f32" else ["--gpu-attention", "cudnn"]
-
-
 class Maker:
     def __init__(self, directory, arguments):
         self.directory, self.small = directory, arguments.small
         self.chips = arguments.chips.split(",")
         self.work = jobs.Workshop(os.path.join(directory, "work"))
-        self.still = jobs.Workshop(os.path.join(directory, "still"), ["--dropout", "0"])
         self.root = os.path.join(directory, "poplar-cuda")
         os.makedirs(self.root)
         self.programs = []
@@ -139,30 +133,6 @@ class Maker:
                     "tolerance": 1e-5 if precision == "f32" else 1e-2,
                 })  # fmt: skip
 
-    def add_attention(self, chip):
-        """Without dropout, cuDNN may compute attention."""
-        precision = half_format(chip)
-        for model in ("gpt2",) if self.small else ("gpt2", "llama"):
-            options = choose_attention(chip, precision)
-            if not options:
-                return
-            plan = Plan(
-                model, 0, (Rank(3, 2, 2, type="gpu"),),
-                (DeviceType("gpu", "cuda:" + chip, precision),),
-            )  # fmt: skip
-            name = f"attention-{model}-{precision}-{chip}"
-            built, size = self.build(self.still.buckets(model), plan, name, *options)
-            reference = self.still.train_alone(
-                model, model + "-host", plan.samples, TRAINING_OPTIONS
-            )
-            self.programs.append({
-                "kind": "attention", "name": f"tiny {model} {precision}", "chip": chip,
-                "precision": precision, "bytes": size, "attention": True,
-                "path": self.keep(built, "programs", name),
-                "options": list(map(str, TRAINING_OPTIONS)),
-                "losses": reference.losses, "tolerance": 1e-2,
-            })  # fmt: skip
-
     def gradients(self, model, samples):
         """[name, 2-norm] of the gradients of the first batch on the host, in the
         order of the model."""
@@ -207,9 +177,8 @@ class Maker:
         )  # fmt: skip
         name = f"{model}-{precision}-{chip}"
         built, size = self.build(
-            self.imported(config, seq_len, model), plan, name, *self.smaller,
-            *choose_attention(chip, precision),
-        )  # fmt: skip
+            self.imported(config, seq_len, model), plan, name, *self.smaller
+        )
         info = run(os.path.join(built, "gpu", "train"), "info")
         flops = float(re.search(r"FLOPs per sample +(\S+)", info)[1])
         self.programs.append({
@@ -217,7 +186,6 @@ class Maker:
             "precision": precision, "bytes": size, "seq_len": seq_len,
             "batch": micro_batch, "accumulate": steps, "ptx": self.small,
             "flops_per_sample": flops,
-            "attention": bool(choose_attention(chip, precision)),
             "path": self.keep(built, "programs", name),
         })  # fmt: skip
 
@@ -280,7 +248,7 @@ class Maker:
         run("strip", plugin)
         self.glibc = self.add_libraries()
         scripts = ("check-cuda.sh", "check_cuda.py", "check_cuda_torch.py", "start-ranks.py",
-                   "cuda_attention.py", "cuda_checks.py", "cuda_libraries.py", "cuda_pair.py", "cuda_speed.py",
+                   "cuda_checks.py", "cuda_libraries.py", "cuda_pair.py", "cuda_speed.py",
                    "gpu_peaks.py", "goldens/safetensors_reader.py")
         for name in scripts:
             shutil.copy(os.path.join(ROOT, "scripts", name), self.path(os.path.basename(name)))
@@ -321,7 +289,6 @@ class Maker:
         for chip in self.chips:
             print(f"bundle: {chip}", flush=True)
             self.add_training(chip)
-            self.add_attention(chip)
             self.add_pair(chip)
             for benchmark in () if self.small else BENCHMARKS:
                 self.add_benchmark(chip, *benchmark)

@@ -167,18 +167,6 @@ exec.function step @attention_grad() {
 
 // -----
 
-exec.function step @library_attention_grad() {
-  %x = exec.buffer batch at 0 : memref<?x4x8xf32>
-  %qkv = exec.buffer batch at 128 : memref<?x4x24xf32>
-  %lse = exec.buffer batch at 512 : memref<?x2x4xf32>
-  %delta = exec.buffer batch at 576 : memref<?x7xf32>
-  // expected-error@below {{'exec.attention_grad' op is a library's, and needs delta of at least 8 elements for each sample}}
-  exec.attention_grad %x, %x, %lse, %qkv delta %delta into %qkv heads 2 kv_heads 2 scale 0.5 library : (memref<?x4x8xf32>, memref<?x4x8xf32>, memref<?x2x4xf32>, memref<?x4x24xf32>, memref<?x7xf32>, memref<?x4x24xf32>)
-  exec.return
-}
-
-// -----
-
 nn.parameter @w : tensor<8x8xf32> ones
 zero.bucket @a [@w]
 exec.function step @step() inputs <ids = 0> {
