@@ -72,11 +72,6 @@ def half_format(chip):
     return "bf16" if number(chip) >= FIRST_WITH_BF16 else "f16"
 
 
-def choose_attention(chip, precision):
-    """Programs whose attention cuDNN may compute; without it, they have our own."""
-    return [] if number(chip) < 80 or precision == "f32" else ["--gpu-attention", "cudnn"]
-
-
 class Maker:
     def __init__(self, directory, arguments):
         self.directory, self.small = directory, arguments.small
@@ -123,17 +118,13 @@ class Maker:
                     (DeviceType("gpu", "cuda:" + chip, precision),),
                 )  # fmt: skip
                 name = f"{model}-{precision}-{chip}"
-                attention = choose_attention(chip, precision)
-                built, size = self.build(
-                    self.work.buckets(model), plan, name, *attention
-                )
+                built, size = self.build(self.work.buckets(model), plan, name)
                 reference = self.work.train_alone(
                     model, model + "-host", plan.samples, TRAINING_OPTIONS
                 )
                 self.programs.append({
                     "kind": "training", "name": f"tiny {model} {precision}",
                     "chip": chip, "precision": precision, "bytes": size,
-                    "attention": bool(attention),
                     "path": self.keep(built, "programs", name),
                     "options": list(map(str, TRAINING_OPTIONS)),
                     "losses": reference.losses,
@@ -186,9 +177,8 @@ class Maker:
         )  # fmt: skip
         name = f"{model}-{precision}-{chip}"
         built, size = self.build(
-            self.imported(config, seq_len, model), plan, name, *self.smaller,
-            *choose_attention(chip, precision),
-        )  # fmt: skip
+            self.imported(config, seq_len, model), plan, name, *self.smaller
+        )
         info = run(os.path.join(built, "gpu", "train"), "info")
         flops = float(re.search(r"FLOPs per sample +(\S+)", info)[1])
         self.programs.append({
@@ -196,7 +186,6 @@ class Maker:
             "precision": precision, "bytes": size, "seq_len": seq_len,
             "batch": micro_batch, "accumulate": steps, "ptx": self.small,
             "flops_per_sample": flops,
-            "attention": bool(choose_attention(chip, precision)),
             "path": self.keep(built, "programs", name),
         })  # fmt: skip
 
@@ -259,7 +248,7 @@ class Maker:
         run("strip", plugin)
         self.glibc = self.add_libraries()
         scripts = ("check-cuda.sh", "check_cuda.py", "check_cuda_torch.py", "start-ranks.py",
-                   "cuda_attention.py", "cuda_checks.py", "cuda_libraries.py", "cuda_pair.py", "cuda_speed.py",
+                   "cuda_checks.py", "cuda_libraries.py", "cuda_pair.py", "cuda_speed.py",
                    "gpu_peaks.py", "goldens/safetensors_reader.py")
         for name in scripts:
             shutil.copy(os.path.join(ROOT, "scripts", name), self.path(os.path.basename(name)))

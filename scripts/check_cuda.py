@@ -15,7 +15,6 @@ first:
                epilogues in cuBLASLt and in a kernel, the algorithms chosen
   step         where the time of a step goes, kernel by kernel: bytes, GB/s,
                TFLOP/s, and shares of the roofline
-  attention    by our kernels and by cuDNN: numbers, times, and which is faster
   divergence   what every unit's products are given and give in the first micro-step,
                then the gradients of the first batch: the first that is not the host's
   benchmarks   tokens/s and MFU; then PyTorch's
@@ -42,7 +41,6 @@ import time
 
 import cuda_checks as checks
 import cuda_speed
-from cuda_attention import check_attention
 from cuda_checks import Bundle, Failure, Runner, Skip, query_gpu
 from cuda_pair import check_pair
 
@@ -54,8 +52,7 @@ SECTIONS = [
     ("products", 0.35, lambda bundle: checks.check_kernels(bundle, True)),
     ("sweep", 0.40, cuda_speed.check_sweep),
     ("step", 0.50, cuda_speed.check_step),
-    ("attention", 0.55, check_attention),
-    ("divergence", 0.58, checks.check_divergence),
+    ("divergence", 0.55, checks.check_divergence),
     ("benchmarks", 0.85, checks.check_benchmarks),
     ("training", 0.90, checks.check_training),
     ("memory", 0.93, checks.check_memory),

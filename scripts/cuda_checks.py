@@ -229,10 +229,7 @@ class Bundle:
         return self.path(program["path"], "gpu", "train")
 
     def train(self, program, name, options, environment=None):
-        """Trains on the bundle's text; returns the directory of the run. Attention
-        is computed by our kernels, unless the environment says otherwise."""
-        if program.get("attention"):
-            environment = {"POPLAR_CUDA_ATTENTION": "own", **(environment or {})}
+        """Trains on the bundle's text; returns the directory of the run."""
         out = self.work(name)
         shutil.rmtree(out, ignore_errors=True)
         command = [self.executable(program), "train", "--data-format", "bytes", "--data"]

@@ -94,7 +94,8 @@ LogicalResult poplar::setTarget(BuildOptions &options, StringRef target) {
                     : "generic";
   options.chip = info->getChip();
   options.libraryAttention =
-      chooseAttention(options.attention, findGPUChip(options.chip)->getCapability())
+      chooseAttention(options.attention,
+                      findGPUChip(options.chip)->getCapability())
           .isLibrary;
   options.workspaceBytes = getRooflineConstants(target.str()).workspaceBytes;
   return success();

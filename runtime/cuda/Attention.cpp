@@ -55,8 +55,8 @@ std::string LibraryAttention::load() {
   if (S == 0)
     S = Library->cudnnSetStream(Handle, Queue);
   if (S != 0)
-    Obstacle = Library->getName() + " does not start (" +
-               Library->explain(S) + ")";
+    Obstacle =
+        Library->getName() + " does not start (" + Library->explain(S) + ")";
   return Obstacle;
 }
 

@@ -46,8 +46,8 @@ public:
 
   /// Queues an attention, with the arguments of poplar_rt_attention; false if
   /// our own kernels are to compute it. The forward pass works in `Scratch`.
-  bool run(const PoplarLibraryAttention &What, void *const *Args,
-           int64_t Batch, void *Scratch, int64_t ScratchBytes);
+  bool run(const PoplarLibraryAttention &What, void *const *Args, int64_t Batch,
+           void *Scratch, int64_t ScratchBytes);
 
   /// Whether the library has computed it before.
   bool isPrepared(const PoplarLibraryAttention &What, int64_t Batch) const {

@@ -66,8 +66,8 @@ namespace poplar::runtime::cuda {
 class AttentionBuilder {
 public:
   AttentionBuilder(AttentionGraph &Graph, int64_t Batch)
-      : Graph(Graph), A(Graph.Shapes), B(Batch), H(A.num_heads),
-        T(A.seq_len), D(A.head_dim), Type(getType(A.type)),
+      : Graph(Graph), A(Graph.Shapes), B(Batch), H(A.num_heads), T(A.seq_len),
+        D(A.head_dim), Type(getType(A.type)),
         Scale(scalar(static_cast<float>(A.scale))) {}
 
   void buildForward();
@@ -209,8 +209,7 @@ void AttentionBuilder::point(int32_t Mode, const Tensor &X, const Tensor *Y,
   if (Axis >= 0)
     Graph.set(Description, PointwiseAxis, Int64Value, &Axis);
   Graph.finalise(Description, "describe a function");
-  Object Own =
-      operation(PointwiseOperation, OperationPointwise, Description);
+  Object Own = operation(PointwiseOperation, OperationPointwise, Description);
   Graph.set(Own, OperationPointwiseX, ObjectValue, &X.Descriptor);
   if (Y)
     Graph.set(Own, OperationPointwiseB, ObjectValue, &Y->Descriptor);
@@ -226,8 +225,7 @@ void AttentionBuilder::reduce(int32_t Mode, const Tensor &X,
   Graph.set(Description, ReductionMode, ReductionValue, &Mode);
   Graph.set(Description, ReductionType, TypeValue, &F32);
   Graph.finalise(Description, "describe a reduction");
-  Object Own =
-      operation(ReductionOperation, OperationReduction, Description);
+  Object Own = operation(ReductionOperation, OperationReduction, Description);
   Graph.set(Own, OperationReductionX, ObjectValue, &X.Descriptor);
   Graph.set(Own, OperationReductionY, ObjectValue, &Result.Descriptor);
   Graph.finalise(Own, "describe a reduction");
@@ -413,8 +411,8 @@ std::vector<Object> AttentionGraph::queryConfigs(int32_t Mode,
                                          ObjectValue, MostConfigs, &Found,
                                          Configs.data()),
         "list its engines");
-  Configs.resize(static_cast<size_t>(std::clamp<int64_t>(Found, 0,
-                                                         MostConfigs)));
+  Configs.resize(
+      static_cast<size_t>(std::clamp<int64_t>(Found, 0, MostConfigs)));
   return Configs;
 }
 
@@ -430,10 +428,9 @@ Object AttentionGraph::getEngine(Object Config) const {
 bool AttentionGraph::isDeterministic(Object Config) const {
   int64_t Found = 0;
   std::array<int32_t, 16> Notes = {};
-  check(Library.cudnnBackendGetAttribute(getEngine(Config), EngineNotes,
-                                         NoteValue,
-                                         static_cast<int64_t>(Notes.size()),
-                                         &Found, Notes.data()),
+  check(Library.cudnnBackendGetAttribute(
+            getEngine(Config), EngineNotes, NoteValue,
+            static_cast<int64_t>(Notes.size()), &Found, Notes.data()),
         "tell how an engine computes");
   auto End = Notes.begin() + Found;
   return std::find(Notes.begin(), End, Nondeterministic) == End;
@@ -501,12 +498,12 @@ std::string AttentionGraph::run(const AttentionOperands &Operands,
                                 void *Workspace) const {
   auto Begin = reinterpret_cast<uintptr_t>(Workspace);
   void *Delta = Workspace;
-  auto *Rest = reinterpret_cast<void *>(Begin + static_cast<uint64_t>(DeltaBytes));
+  auto *Rest =
+      reinterpret_cast<void *>(Begin + static_cast<uint64_t>(DeltaBytes));
   // By Id.
-  const void *Known[] = {nullptr,      Operands.Q,   Operands.K,
-                         Operands.V,   Operands.Out, Operands.Lse,
-                         Operands.Dy,  Operands.Dq,  Operands.Dk,
-                         Operands.Dv,  Delta};
+  const void *Known[] = {nullptr,      Operands.Q,   Operands.K,  Operands.V,
+                         Operands.Out, Operands.Lse, Operands.Dy, Operands.Dq,
+                         Operands.Dk,  Operands.Dv,  Delta};
   std::vector<int64_t> Ids = Bound;
   std::vector<const void *> Pointers;
   for (int64_t Number : Bound)

@@ -9,8 +9,8 @@
 // cuDNN recognises attention in a graph of products, sums and functions of
 // single numbers whose intermediate values are never in memory. The graphs here
 // are those that NVIDIA's own frontend makes for all versions of cuDNN 9
-// (cudnn-frontend 1.32, scaled_dot_product_flash_attention.h); a test has a real
-// library accept them, if there is one.
+// (cudnn-frontend 1.32, scaled_dot_product_flash_attention.h); a test has a
+// real library accept them, if there is one.
 //
 //   forward   S = scale q k^T, masked; lse = max S + log sum exp(S - max S);
 //             out = softmax(S) v
@@ -21,10 +21,11 @@
 // never copied. The log-sum-exp is the one of our own kernels: which of both
 // computes one pass does not matter to the other.
 //
-// The gradient of the queries is a sum over blocks of keys. cuDNN adds up either
-// in the order in which blocks happen to end, or behind dS, which it then keeps
-// in memory: [B,H,T,T] in 16 bits. Runs of a job are to repeat to the bit, so
-// the latter is asked for (`set_deterministic_algorithm` of the frontend).
+// The gradient of the queries is a sum over blocks of keys. cuDNN adds up
+// either in the order in which blocks happen to end, or behind dS, which it
+// then keeps in memory: [B,H,T,T] in 16 bits. Runs of a job are to repeat to
+// the bit, so the latter is asked for (`set_deterministic_algorithm` of the
+// frontend).
 //
 //===----------------------------------------------------------------------===//
 

@@ -71,8 +71,8 @@ constexpr int PropertiesText = 2702;
 constexpr int32_t F32 = 0, F16 = 2, I32 = 4, BF16 = 9, Boolean = 11;
 /// cudnnPointwiseMode_t.
 constexpr int32_t Add = 0, Multiply = 1, Divide = 6, Subtract = 9, Exp = 13,
-                  Log = 15, IsGreater = 302, IsNotLess = 303,
-                  Index = 501, Select = 601;
+                  Log = 15, IsGreater = 302, IsNotLess = 303, Index = 501,
+                  Select = 601;
 /// cudnnReduceTensorOp_t.
 constexpr int32_t Sum = 0, Maximum = 3;
 /// cudnnBackendHeurMode_t.
@@ -104,9 +104,7 @@ struct Cudnn {
   void (*cudnnGetLastErrorString)(char *, size_t);
 
   /// 91900 for 9.19.0.
-  int64_t getVersion() const {
-    return static_cast<int64_t>(cudnnGetVersion());
-  }
+  int64_t getVersion() const { return static_cast<int64_t>(cudnnGetVersion()); }
   /// "cuDNN 9.19.0".
   std::string getName() const;
   /// What the library says about a failed call.

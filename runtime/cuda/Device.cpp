@@ -106,9 +106,8 @@ struct Device::Impl {
         Kernels(*Program.gpu), Graphs(OnGPU.Queue),
         Gemms(Chosen.Capability, Program.scratch_bytes,
               findLargestDequantized(Program)),
-        Attention(OnGPU.Queue),
-        OwnMemory(static_cast<int64_t>(sizeof(Own)) +
-                  8 * countChunks(Program)) {
+        Attention(OnGPU.Queue), OwnMemory(static_cast<int64_t>(sizeof(Own)) +
+                                          8 * countChunks(Program)) {
     if (Timing::isWanted())
       Times = std::make_unique<Timing>(OnGPU.Queue);
     if (Program.model->int8_states) {
@@ -367,7 +366,8 @@ Timing::Cost Device::Impl::countCost(const PoplarLibraryAttention &What,
   for (int I = 0; I < (What.gradient ? 2 : 1); ++I) {
     const PoplarGPUKernel &Kernel = Program.gpu->kernels[What.kernels[I]];
     Total.Flops += static_cast<double>(Batch * Kernel.flops_per_sample);
-    Total.Bytes += static_cast<double>(Kernel.bytes + Batch * Kernel.bytes_per_sample);
+    Total.Bytes +=
+        static_cast<double>(Kernel.bytes + Batch * Kernel.bytes_per_sample);
   }
   if (What.gradient)
     Total.Flops *= 5.0 / 7;

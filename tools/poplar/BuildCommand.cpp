@@ -75,11 +75,12 @@ void addBuildCommand(CLI::App &app, int &status) {
   command->add_flag("--trap-dead-ranges", args->build.trapDeadRanges,
                     "Fill buffers with NaN at the end of their lifetime, to "
                     "test the memory plan");
-  addWordOption(command, "--gpu-attention", args->build.attention,
-                listWords<AttentionSource>(),
-                "What computes attention on NVIDIA GPUs: own (kernels of "
-                "Poplar), cudnn (where it can, else own; needs more memory), or "
-                "auto (the one that was measured to be faster)");
+  addWordOption(
+      command, "--gpu-attention", args->build.attention,
+      listWords<AttentionSource>(),
+      "What computes attention on NVIDIA GPUs: own (kernels of "
+      "Poplar), cudnn (where it can, else own; needs more memory), or "
+      "auto (the one that was measured to be faster)");
   command->add_flag("!--no-gemm-epilogues", args->build.fuseEpilogues,
                     "On GPUs, do not fuse GELU into matrix products");
   command->add_flag("!--no-ptx", args->build.keepPTX,

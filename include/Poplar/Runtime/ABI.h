@@ -201,8 +201,8 @@ typedef struct PoplarLibraryAttention {
   int64_t gradient;   /* 1: the gradient, else forward */
   int64_t kernels[2]; /* by number */
   int64_t parts[2];   /* of a kernel's extent, for each sample */
-  int64_t workspace;  /* bytes of delta for each sample: memory that the gradient
-                         works in */
+  int64_t workspace; /* bytes of delta for each sample: memory that the gradient
+                        works in */
 } PoplarLibraryAttention;
 
 /// Shapes of the gradient of an embedding; dy has type `type`.

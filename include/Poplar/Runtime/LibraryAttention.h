@@ -12,10 +12,11 @@
 #include "Poplar/Runtime/ABI.h"
 
 /// Bytes of a sample that cuDNN works in for the gradient of an attention, if
-/// the gradient is to repeat to the bit: dy . out of all rows; dS in 16 bits, in
-/// whole tiles of 64 queries and 128 keys; dk and dv of each head, if heads share
-/// keys; and gaps, because each part begins at a multiple of 256 bytes, and
-/// all of them at one of 64. A test compares this with what real libraries ask.
+/// the gradient is to repeat to the bit: dy . out of all rows; dS in 16 bits,
+/// in whole tiles of 64 queries and 128 keys; dk and dv of each head, if heads
+/// share keys; and gaps, because each part begins at a multiple of 256 bytes,
+/// and all of them at one of 64. A test compares this with what real libraries
+/// ask.
 static inline int64_t poplar_attention_workspace(const PoplarAttention *desc) {
   int64_t queries = (desc->seq_len + 63) / 64 * 64,
           keys = (desc->seq_len + 127) / 128 * 128, each;

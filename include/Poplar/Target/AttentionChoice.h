@@ -24,7 +24,8 @@ struct AttentionChoice {
 AttentionChoice chooseAttention(AttentionSource wanted, int capability);
 
 /// One line about a program whose memory is planned: which of its calls of
-/// attention cuDNN may compute, and why not the others. Empty without attention.
+/// attention cuDNN may compute, and why not the others. Empty without
+/// attention.
 std::string describeAttention(mlir::ModuleOp program,
                               const BuildOptions &options);
 

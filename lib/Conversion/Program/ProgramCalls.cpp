@@ -154,7 +154,8 @@ static void lower(exec::ProductOp op, FunctionLowering &l) {
                  l.pointerOf(op.getC()), l.getBatch()});
 }
 
-/// A kernel of a GPU for a pass of an attention, and how often a sample needs it.
+/// A kernel of a GPU for a pass of an attention, and how often a sample needs
+/// it.
 struct OwnAttention {
   int64_t kernel, parts;
 };
@@ -181,8 +182,7 @@ static void launchAttention(FunctionLowering &l, const AttentionPass &pass,
 static void callLibraryAttention(FunctionLowering &l,
                                  const PoplarAttention &desc,
                                  ArrayRef<OwnAttention> kernels,
-                                 int64_t workspace,
-                                 ArrayRef<Value> arguments) {
+                                 int64_t workspace, ArrayRef<Value> arguments) {
   PoplarLibraryAttention library = {};
   library.attention = desc;
   library.gradient = kernels.size() > 1;
@@ -225,24 +225,24 @@ static void lower(exec::AttentionGradOp op, FunctionLowering &l) {
         dv = packed ? dq : op.getDv();
   if (l.shared.gpuKernels.exists()) {
     assert(op.getDelta() && "--plan-memory adds it for GPUs");
-    SmallVector<Value> ofQueries = l.pointersOf(
-                           {op.getDy(), op.getOut(), op.getLse(), q, k, v,
-                            op.getKeys(), op.getPositions(), op.getDelta(), dq}),
-                       ofKeys = l.pointersOf(
-                           {op.getDy(), op.getLse(), q, k, v, op.getKeys(),
-                            op.getPositions(), op.getDelta(), dk, dv});
+    SmallVector<Value> ofQueries =
+                           l.pointersOf({op.getDy(), op.getOut(), op.getLse(),
+                                         q, k, v, op.getKeys(),
+                                         op.getPositions(), op.getDelta(), dq}),
+                       ofKeys = l.pointersOf({op.getDy(), op.getLse(), q, k, v,
+                                              op.getKeys(), op.getPositions(),
+                                              op.getDelta(), dk, dv});
     if (!op.getLibrary()) {
       launchAttention(l, queriesPass, desc, desc.num_heads, ofQueries);
       return launchAttention(l, keysPass, desc, desc.num_kv_heads, ofKeys);
     }
-    OwnAttention own[] = {addAttention(l, queriesPass, desc, desc.num_heads,
-                                       ofQueries.size()),
-                          addAttention(l, keysPass, desc, desc.num_kv_heads,
-                                       ofKeys.size())};
+    OwnAttention own[] = {
+        addAttention(l, queriesPass, desc, desc.num_heads, ofQueries.size()),
+        addAttention(l, keysPass, desc, desc.num_kv_heads, ofKeys.size())};
     SmallVector<Value> all = ofQueries;
     all.append(ofKeys.end() - 2, ofKeys.end());
-    return callLibraryAttention(
-        l, desc, own, 4 * op.getDelta().getType().getDimSize(1), all);
+    return callLibraryAttention(l, desc, own,
+                                4 * op.getDelta().getType().getDimSize(1), all);
   }
   SmallVector<Value> arguments =
       l.pointersOf({op.getDy(), op.getOut(), op.getLse(), q, k, v, op.getKeys(),

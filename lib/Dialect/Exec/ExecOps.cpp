@@ -283,8 +283,8 @@ LogicalResult AttentionGradOp::verify() {
     return emitOpError(
         "needs a gradient for each of q, k and v, or for a packed q alone");
   if (getLibrary()) {
-    int64_t rows = getLse().getType().getDimSize(1) *
-                   getLse().getType().getDimSize(2);
+    int64_t rows =
+        getLse().getType().getDimSize(1) * getLse().getType().getDimSize(2);
     if (!getDelta() || getDelta().getType().getRank() != 2 ||
         getDelta().getType().getDimSize(1) < rows)
       return emitOpError("is a library's, and needs delta of at least ")

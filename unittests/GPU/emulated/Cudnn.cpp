@@ -70,8 +70,7 @@ struct Descriptor {
   bool has(int name) const { return attributes.count(name); }
   template <typename T> T get(int name, size_t index = 0) const {
     T value;
-    std::memcpy(&value,
-                attributes.at(name).bytes.data() + index * sizeof(T),
+    std::memcpy(&value, attributes.at(name).bytes.data() + index * sizeof(T),
                 sizeof(T));
     return value;
   }
@@ -232,8 +231,8 @@ std::string findObstacle(const Graph &graph) {
   return obstacle;
 }
 
-/// As the engines of Hopper say: a gradient keeps dS, and dk and dv of all heads
-/// if these share keys.
+/// As the engines of Hopper say: a gradient keeps dS, and dk and dv of all
+/// heads if these share keys.
 int64_t countWorkspace(const Graph &graph) {
   auto roundUp = [](int64_t value, int64_t to) {
     return (value + to - 1) / to * to;
@@ -243,8 +242,8 @@ int64_t countWorkspace(const Graph &graph) {
   for (const GraphOperation &op : graph) {
     isGradient |= op.kind == GraphOperation::Reshape;
     if (op.kind == GraphOperation::Reduce && op.x.sizes[1] != op.y.sizes[1])
-      bytes += 2 * op.x.sizes[0] * op.x.sizes[1] * op.x.sizes[2] *
-               op.x.sizes[3];
+      bytes +=
+          2 * op.x.sizes[0] * op.x.sizes[1] * op.x.sizes[2] * op.x.sizes[3];
   }
   if (isGradient) {
     const GraphTensor &scores = graph.back().x;
@@ -321,8 +320,7 @@ Status cudnnBackendSetAttribute(Object object, int name, int type,
   size_t bytes = size_t(count) * getBytes(type);
   if (type == ObjectValue)
     for (int64_t i = 0; i < count; ++i)
-      if (const Descriptor &other =
-              at(static_cast<const Object *>(values)[i]);
+      if (const Descriptor &other = at(static_cast<const Object *>(values)[i]);
           !other.isFinal)
         return refuse(badParameter, "what an attribute names is not finalised");
   own.attributes[name] = {type, count, std::vector<char>(from, from + bytes)};
@@ -409,7 +407,8 @@ Status cudnnBackendExecute(Handle handle, Object planObject,
   auto graph = std::make_shared<Graph>(readGraph(getGraph(plan)));
   std::map<int64_t, const void *> given;
   for (size_t i = 0; i < size_t(pack.attributes.at(PackIds).count); ++i)
-    given[pack.get<int64_t>(PackIds, i)] = pack.get<const void *>(PackPointers, i);
+    given[pack.get<int64_t>(PackIds, i)] =
+        pack.get<const void *>(PackPointers, i);
   Addresses addresses;
   Numbers numbers;
   std::string obstacle;

@@ -54,8 +54,8 @@ struct Values {
       count *= size;
     data.assign(size_t(count), NAN);
   }
-  /// The value at a place of a tensor that may be larger: of a size that divides
-  /// the other's, each is that of a group.
+  /// The value at a place of a tensor that may be larger: of a size that
+  /// divides the other's, each is that of a group.
   size_t find(const Place &place, const Place &sizes) const {
     int64_t at = 0;
     for (size_t i = 0; i < 4; ++i)
@@ -137,8 +137,8 @@ private:
       const char *from = Memory::get().at(addresses.at(tensor.id),
                                           tensor.extent() * tensor.width());
       forEach(tensor.sizes, [&](const Place &place) {
-        own.at(place) = load(
-            from + findOffset(tensor, place) * tensor.width(), tensor.type);
+        own.at(place) = load(from + findOffset(tensor, place) * tensor.width(),
+                             tensor.type);
       });
     }
     return values.emplace(tensor.id, std::move(own)).first->second;
@@ -178,8 +178,7 @@ private:
            *t = op.t.id >= 0 ? &get(op.t) : nullptr;
     Place sizes = y.tensor.sizes;
     forEach(sizes, [&](const Place &place) {
-      float first = x.at(place, sizes),
-            second = b ? b->at(place, sizes) : 0.0f;
+      float first = x.at(place, sizes), second = b ? b->at(place, sizes) : 0.0f;
       float &result = y.at(place);
       switch (op.mode) {
       case Add:

@@ -6,9 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A real cuDNN, if there is one, prepares our graphs for GPUs that are described
-// to it; the emulated one computes them, which is compared with attention by its
-// definition.
+// A real cuDNN, if there is one, prepares our graphs for GPUs that are
+// described to it; the emulated one computes them, which is compared with
+// attention by its definition.
 //
 //===----------------------------------------------------------------------===//
 
@@ -59,8 +59,8 @@ PoplarAttention describe(const Case &c) {
 // A real library
 //===----------------------------------------------------------------------===//
 
-/// A GPU as cuDNN writes one down: its compute capability, processors, and bytes
-/// of shared memory of a block.
+/// A GPU as cuDNN writes one down: its compute capability, processors, and
+/// bytes of shared memory of a block.
 std::string describeGPU(int capability, int processors, int sharedBytes) {
   return R"({"maxGridSize":[2147483647,65535,65535],"maxBlockSize":[1024,1024,64],)"
          R"("regsPerBlock":65536,"smCountOrigin":0,"warpSize":32,)"
@@ -92,19 +92,21 @@ TEST(Cudnn, RealLibraryHasPlansForOurGraphs) {
   }
   if (library->getVersion() < 91100)
     GTEST_SKIP() << library->getName() << " is older than 9.11";
-  const GPU gpus[] = {
-      {80, 108, 166912}, {89, 128, 101376}, {90, 132, 232448}, {120, 170, 101376}};
+  const GPU gpus[] = {{80, 108, 166912},
+                      {89, 128, 101376},
+                      {90, 132, 232448},
+                      {120, 170, 101376}};
   const Case cases[] = {
-      {2, 12, 12, 1024, 64},                        // GPT-2
-      {1, 16, 8, 2048, 128, true, 0, POPLAR_F16},   // Qwen3-0.6B
-      {2, 16, 16, 512, 64, false},                  // BERT
+      {2, 12, 12, 1024, 64},                      // GPT-2
+      {1, 16, 8, 2048, 128, true, 0, POPLAR_F16}, // Qwen3-0.6B
+      {2, 16, 16, 512, 64, false},                // BERT
       {1, 8, 2, 1024, 72, true, 256},
   };
   for (const GPU &gpu : gpus) {
     dnn::Object properties = nullptr;
-    ASSERT_EQ(library->cudnnBackendCreateDescriptor(dnn::PropertiesKind,
-                                                    &properties),
-              0);
+    ASSERT_EQ(
+        library->cudnnBackendCreateDescriptor(dnn::PropertiesKind, &properties),
+        0);
     std::string text =
         describeGPU(gpu.capability, gpu.processors, gpu.sharedBytes);
     ASSERT_EQ(library->cudnnBackendSetAttribute(
@@ -118,7 +120,8 @@ TEST(Cudnn, RealLibraryHasPlansForOurGraphs) {
                    std::to_string(c.heads) + " heads of " +
                    std::to_string(c.columns) + " columns");
       PoplarAttention desc = describe(c);
-      // What the memory plan gives, less what lies in front of an aligned place.
+      // What the memory plan gives, less what lies in front of an aligned
+      // place.
       int64_t most = c.batch * poplar_attention_workspace(&desc) - 192;
       for (AttentionPass pass :
            {AttentionPass::Forward, AttentionPass::Gradient}) {
@@ -137,7 +140,8 @@ TEST(Cudnn, RealLibraryHasPlansForOurGraphs) {
 
 using Numbers = std::vector<double>;
 
-/// Forward and gradient by their definition; q, k, v and the gradients are packed.
+/// Forward and gradient by their definition; q, k, v and the gradients are
+/// packed.
 struct Reference {
   PoplarAttention desc;
   int64_t batch;
@@ -152,9 +156,9 @@ struct Reference {
     return (!desc.causal || key <= query) &&
            (desc.window == 0 || key > query - desc.window);
   }
-  double dot(Numbers &x, int64_t xStride, int64_t xAt, int64_t xHead, int64_t xRow,
-             Numbers &y, int64_t yStride, int64_t yAt, int64_t yHead,
-             int64_t yRow, int64_t b) const {
+  double dot(Numbers &x, int64_t xStride, int64_t xAt, int64_t xHead,
+             int64_t xRow, Numbers &y, int64_t yStride, int64_t yAt,
+             int64_t yHead, int64_t yRow, int64_t b) const {
     double sum = 0;
     for (int64_t c = 0; c < desc.head_dim; ++c)
       sum += at(x, xStride, xAt, b, xRow, xHead, c) *
@@ -253,9 +257,8 @@ protected:
     for (double value : values)
       bits.push_back(encode(value, type));
     auto memory = allocate(int64_t(2 * bits.size()));
-    check(Driver::get().cuMemcpyHtoDAsync_v2(addressOf(memory->data()),
-                                             bits.data(), 2 * bits.size(),
-                                             queue),
+    check(Driver::get().cuMemcpyHtoDAsync_v2(
+              addressOf(memory->data()), bits.data(), 2 * bits.size(), queue),
           "copy");
     check(Driver::get().cuStreamSynchronize(queue), "wait");
     return memory;
@@ -354,9 +357,10 @@ TEST_F(EmulatedCudnn, RefusesWhatCudnnDoes) {
             std::string::npos);
   // 2 * 2 * 64 * 128 bytes of dS, 256 of the sums, which are 256, and 256 more.
   EXPECT_EQ(explain({1, 2, 2, 32, 16}, 33280), "");
-  EXPECT_EQ(explain({1, 2, 2, 32, 16}, 33279),
-            "cuDNN 9.19.0 does not run attention: it needs a workspace of 33280 "
-            "bytes, and the plan of the memory has 33279");
+  EXPECT_EQ(
+      explain({1, 2, 2, 32, 16}, 33279),
+      "cuDNN 9.19.0 does not run attention: it needs a workspace of 33280 "
+      "bytes, and the plan of the memory has 33279");
   // Descriptors: without an attribute, of another type, and once finalised.
   dnn::Object tensor;
   ASSERT_EQ(library->cudnnBackendCreateDescriptor(dnn::TensorKind, &tensor), 0);

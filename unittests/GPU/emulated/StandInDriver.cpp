@@ -8,8 +8,8 @@
 //
 // A real cuDNN chooses and prepares its engines for a GPU that is described to
 // it, and that nobody needs to have. It only wants a driver that loads their
-// kernels. This one loads everything and does nothing, so that a test can ask the
-// library what it makes of our graphs (CudnnTest.cpp).
+// kernels. This one loads everything and does nothing, so that a test can ask
+// the library what it makes of our graphs (CudnnTest.cpp).
 //
 //===----------------------------------------------------------------------===//
 
