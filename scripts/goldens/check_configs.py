@@ -43,9 +43,9 @@ from safetensors.torch import load_file
 import make_goldens
 
 TOLERANCE = 1e-5
-# In f32, transformers' linear attention is itself off by up to 1e-4 from f64, with
-# these weights.
-TOLERANCES = dict.fromkeys(("qwen3_5", "qwen3_5_moe", "qwen3_next"), 5e-5)
+# In f32, linear attention is off from f64 by up to 1e-4 with these weights, there and
+# here, at tokens of which a norm divides a head by next to nothing.
+TOLERANCES = {"qwen3_5": 5e-5, "qwen3_5_moe": 3e-4, "qwen3_next": 1e-4}
 SEQ_LEN = 24
 ABSENT = "(absent)"
 FAMILIES = ["llama", "gpt2", "bert", "mistral", "qwen2", "qwen3", "olmo2", "granite"]

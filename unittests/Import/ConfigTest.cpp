@@ -111,8 +111,9 @@ INSTANTIATE_TEST_SUITE_P(Families, ConfigTest,
                                          "gemma2", "gemma3", "glm", "glm4",
                                          "gpt2", "gpt_neox", "granite", "llama",
                                          "mistral", "mixtral", "olmo2", "olmo3",
-                                         "phi", "phi3", "qwen2", "qwen3",
-                                         "qwen3_5", "qwen3_moe", "seed_oss",
+                                         "phi", "phi3", "qwen2", "qwen2_moe",
+                                         "qwen3", "qwen3_5", "qwen3_5_moe",
+                                         "qwen3_moe", "qwen3_next", "seed_oss",
                                          "smollm3", "stablelm", "starcoder2"));
 
 } // namespace
