@@ -64,7 +64,7 @@ constexpr int ReductionMode = 1600, ReductionType = 1601,
               OperationReductionX = 1610, OperationReductionY = 1611,
               OperationReduction = 1612;
 constexpr int ReshapeX = 2200, ReshapeY = 2201;
-/// Of a GPU that is not there, for tests.
+/// Describes a GPU that is not there, for tests.
 constexpr int PropertiesText = 2702;
 
 /// cudnnDataType_t.

@@ -1,5 +1,4 @@
 //===- RandomToLinalg.cpp - Lower dropout, noise and their keys -----------===//
-//-------------===//
 //
 // Part of the Poplar project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -68,7 +68,7 @@ public:
   const PipelineSchedule schedule;
   /// Row-major. After a change, refreshStage() of the rows concerned.
   std::vector<int> cells;
-  /// After a change, refreshCuts() of the stages concerned.
+  /// After a change, refreshCuts().
   std::vector<int> cuts;
 
   int &at(int stage, int pipeline) {
@@ -77,7 +77,7 @@ public:
   /// Recomputes what follows from the devices of a stage and of those next to
   /// it.
   void refreshStage(int stage);
-  /// Of stages [first, last].
+  /// After a change of the cuts of stages [first, last].
   void refreshCuts(int first, int last);
   void refresh();
 

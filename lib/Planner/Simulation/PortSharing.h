@@ -33,7 +33,7 @@ public:
   std::optional<Completion> getNext();
   /// Takes what getNext() has told of out.
   void remove(const Completion &completion);
-  /// Of the last add() or remove().
+  /// The time of the last add() or remove().
   double getNow() const { return now; }
 
 private:

@@ -62,7 +62,7 @@ struct Descriptor {
   int kind;
   bool isFinal = false;
   std::map<int, Attribute> attributes;
-  /// Of a heuristic's result.
+  /// What a heuristic found.
   int64_t engine = -1;
   const Descriptor *graph = nullptr;
   int64_t runs = 0;
