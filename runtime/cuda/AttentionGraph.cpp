@@ -35,7 +35,7 @@ enum Id : int64_t {
 
 using Extents = std::array<int64_t, 4>;
 
-struct Tensor {
+struct GraphTensor {
   Object Descriptor = nullptr;
   Extents Sizes = {}, Strides = {};
 };
@@ -76,58 +76,63 @@ public:
 private:
   enum Place { InMemory, Intermediate };
 
-  Tensor create(int64_t Number, int32_t Type, const Extents &Sizes,
-                const Extents &Strides, Place Where);
+  GraphTensor create(int64_t Number, int32_t Type, const Extents &Sizes,
+                     const Extents &Strides, Place Where);
   /// An intermediate value.
-  Tensor value(int32_t Type, const Extents &Sizes, const Extents &Strides) {
+  GraphTensor value(int32_t Type, const Extents &Sizes,
+                    const Extents &Strides) {
     return create(NextInternal++, Type, Sizes, Strides, Intermediate);
   }
-  Tensor value(const Extents &Sizes) { return value(F32, Sizes, pack(Sizes)); }
+  GraphTensor value(const Extents &Sizes) {
+    return value(F32, Sizes, pack(Sizes));
+  }
   /// Heads of rows in the memory of an operand.
-  Tensor operand(Id Number, int64_t Heads, int64_t Stride);
-  Tensor scalar(float Value);
+  GraphTensor operand(Id Number, int64_t Heads, int64_t Stride);
+  GraphTensor scalar(float Value);
   /// The same elements as [B,H,D,T].
-  Tensor transposed(Id Number, int64_t Heads, int64_t Stride);
+  GraphTensor transposed(Id Number, int64_t Heads, int64_t Stride);
 
   Object operation(int Kind, int DescriptionName, Object Description);
-  void multiply(const Tensor &X, const Tensor &Y, const Tensor &Result);
-  void point(int32_t Mode, const Tensor &X, const Tensor *Y,
-             const Tensor &Result, const Tensor *Condition = nullptr,
+  void multiply(const GraphTensor &X, const GraphTensor &Y,
+                const GraphTensor &Result);
+  void point(int32_t Mode, const GraphTensor &X, const GraphTensor *Y,
+             const GraphTensor &Result, const GraphTensor *Condition = nullptr,
              int32_t ComputeType = F32, int64_t Axis = -1);
-  Tensor point(int32_t Mode, const Tensor &X) {
-    Tensor Result = value(X.Sizes);
+  GraphTensor point(int32_t Mode, const GraphTensor &X) {
+    GraphTensor Result = value(X.Sizes);
     point(Mode, X, nullptr, Result);
     return Result;
   }
-  Tensor point(int32_t Mode, const Tensor &X, const Tensor &Y) {
-    Tensor Result = value(X.Sizes);
+  GraphTensor point(int32_t Mode, const GraphTensor &X, const GraphTensor &Y) {
+    GraphTensor Result = value(X.Sizes);
     point(Mode, X, &Y, Result);
     return Result;
   }
-  void reduce(int32_t Mode, const Tensor &X, const Tensor &Result);
-  void reshape(const Tensor &X, const Tensor &Result);
+  void reduce(int32_t Mode, const GraphTensor &X, const GraphTensor &Result);
+  void reshape(const GraphTensor &X, const GraphTensor &Result);
   /// Scores where `Left` compares so with `Right`, else minus infinity.
-  Tensor keepWhere(const Tensor &Scores, int32_t Mode, const Tensor &Left,
-                   const Tensor &Right);
-  Tensor index(const Tensor &Scores, int64_t Axis);
-  Tensor mask(Tensor Scores);
-  Tensor scores(const Tensor &Q, const Tensor &KT);
-  Tensor stats() {
+  GraphTensor keepWhere(const GraphTensor &Scores, int32_t Mode,
+                        const GraphTensor &Left, const GraphTensor &Right);
+  GraphTensor index(const GraphTensor &Scores, int64_t Axis);
+  GraphTensor mask(GraphTensor Scores);
+  GraphTensor scores(const GraphTensor &Q, const GraphTensor &KT);
+  GraphTensor stats() {
     Extents Sizes = {B, H, T, 1};
     return create(IdLse, F32, Sizes, pack(Sizes), InMemory);
   }
   /// `X`^T in 16 bits, a matrix for each head.
-  Tensor transposeScores(const Tensor &X);
+  GraphTensor transposeScores(const GraphTensor &X);
   /// Stores X Y, a matrix for each head, added up over the heads that share
   /// keys and values.
-  void multiplyShared(const Tensor &X, const Tensor &Y, const Tensor &Result);
+  void multiplyShared(const GraphTensor &X, const GraphTensor &Y,
+                      const GraphTensor &Result);
 
   AttentionGraph &Graph;
   const PoplarAttention &A;
   int64_t B, H, T, D;
   int32_t Type;
   int64_t NextInternal = IdInternal;
-  Tensor Scale;
+  GraphTensor Scale;
 };
 
 } // namespace poplar::runtime::cuda
@@ -136,10 +141,10 @@ private:
 // Tensors and operations
 //===----------------------------------------------------------------------===//
 
-Tensor AttentionBuilder::create(int64_t Number, int32_t Type,
-                                const Extents &Sizes, const Extents &Strides,
-                                Place Where) {
-  Tensor Own = {Graph.create(TensorKind), Sizes, Strides};
+GraphTensor AttentionBuilder::create(int64_t Number, int32_t Type,
+                                     const Extents &Sizes,
+                                     const Extents &Strides, Place Where) {
+  GraphTensor Own = {Graph.create(TensorKind), Sizes, Strides};
   Graph.set(Own.Descriptor, TensorType, TypeValue, &Type);
   Graph.set(Own.Descriptor, TensorDimensions, Int64Value, Sizes.data(), 4);
   Graph.set(Own.Descriptor, TensorStrides, Int64Value, Strides.data(), 4);
@@ -154,18 +159,20 @@ Tensor AttentionBuilder::create(int64_t Number, int32_t Type,
   return Own;
 }
 
-Tensor AttentionBuilder::operand(Id Number, int64_t Heads, int64_t Stride) {
+GraphTensor AttentionBuilder::operand(Id Number, int64_t Heads,
+                                      int64_t Stride) {
   return create(Number, Type, {B, Heads, T, D}, {T * Stride, D, Stride, 1},
                 InMemory);
 }
 
-Tensor AttentionBuilder::transposed(Id Number, int64_t Heads, int64_t Stride) {
+GraphTensor AttentionBuilder::transposed(Id Number, int64_t Heads,
+                                         int64_t Stride) {
   return create(Number, Type, {B, Heads, D, T}, {T * Stride, D, 1, Stride},
                 InMemory);
 }
 
-Tensor AttentionBuilder::scalar(float Value) {
-  Tensor Own = {Graph.create(TensorKind), {1, 1, 1, 1}, {1, 1, 1, 1}};
+GraphTensor AttentionBuilder::scalar(float Value) {
+  GraphTensor Own = {Graph.create(TensorKind), {1, 1, 1, 1}, {1, 1, 1, 1}};
   int64_t Number = NextInternal++;
   bool IsByValue = true;
   Graph.set(Own.Descriptor, TensorType, TypeValue, &F32);
@@ -188,8 +195,8 @@ Object AttentionBuilder::operation(int Kind, int DescriptionName,
   return Own;
 }
 
-void AttentionBuilder::multiply(const Tensor &X, const Tensor &Y,
-                                const Tensor &Result) {
+void AttentionBuilder::multiply(const GraphTensor &X, const GraphTensor &Y,
+                                const GraphTensor &Result) {
   Object Description = Graph.create(MatmulKind);
   Graph.set(Description, MatmulType, TypeValue, &F32);
   Graph.finalise(Description, "describe a product");
@@ -200,9 +207,10 @@ void AttentionBuilder::multiply(const Tensor &X, const Tensor &Y,
   Graph.finalise(Own, "describe a product");
 }
 
-void AttentionBuilder::point(int32_t Mode, const Tensor &X, const Tensor *Y,
-                             const Tensor &Result, const Tensor *Condition,
-                             int32_t ComputeType, int64_t Axis) {
+void AttentionBuilder::point(int32_t Mode, const GraphTensor &X,
+                             const GraphTensor *Y, const GraphTensor &Result,
+                             const GraphTensor *Condition, int32_t ComputeType,
+                             int64_t Axis) {
   Object Description = Graph.create(PointwiseKind);
   Graph.set(Description, PointwiseMode, PointwiseValue, &Mode);
   Graph.set(Description, PointwiseType, TypeValue, &ComputeType);
@@ -219,8 +227,8 @@ void AttentionBuilder::point(int32_t Mode, const Tensor &X, const Tensor *Y,
   Graph.finalise(Own, "describe a function");
 }
 
-void AttentionBuilder::reduce(int32_t Mode, const Tensor &X,
-                              const Tensor &Result) {
+void AttentionBuilder::reduce(int32_t Mode, const GraphTensor &X,
+                              const GraphTensor &Result) {
   Object Description = Graph.create(ReductionKind);
   Graph.set(Description, ReductionMode, ReductionValue, &Mode);
   Graph.set(Description, ReductionType, TypeValue, &F32);
@@ -231,7 +239,8 @@ void AttentionBuilder::reduce(int32_t Mode, const Tensor &X,
   Graph.finalise(Own, "describe a reduction");
 }
 
-void AttentionBuilder::reshape(const Tensor &X, const Tensor &Result) {
+void AttentionBuilder::reshape(const GraphTensor &X,
+                               const GraphTensor &Result) {
   Object Own = operation(ReshapeOperation, 0, nullptr);
   Graph.set(Own, ReshapeX, ObjectValue, &X.Descriptor);
   Graph.set(Own, ReshapeY, ObjectValue, &Result.Descriptor);
@@ -242,103 +251,108 @@ void AttentionBuilder::reshape(const Tensor &X, const Tensor &Result) {
 // Attention
 //===----------------------------------------------------------------------===//
 
-Tensor AttentionBuilder::index(const Tensor &Scores, int64_t Axis) {
-  Tensor Result = value(I32, Scores.Sizes, Scores.Strides);
+GraphTensor AttentionBuilder::index(const GraphTensor &Scores, int64_t Axis) {
+  GraphTensor Result = value(I32, Scores.Sizes, Scores.Strides);
   point(Index, Scores, nullptr, Result, nullptr, F32, Axis);
   return Result;
 }
 
-Tensor AttentionBuilder::keepWhere(const Tensor &Scores, int32_t Mode,
-                                   const Tensor &Left, const Tensor &Right) {
-  Tensor Visible = value(Boolean, Scores.Sizes, Scores.Strides);
+GraphTensor AttentionBuilder::keepWhere(const GraphTensor &Scores, int32_t Mode,
+                                        const GraphTensor &Left,
+                                        const GraphTensor &Right) {
+  GraphTensor Visible = value(Boolean, Scores.Sizes, Scores.Strides);
   point(Mode, Left, &Right, Visible, nullptr, Boolean);
-  Tensor Hidden = scalar(-std::numeric_limits<float>::infinity()),
-         Result = value(Scores.Sizes);
+  GraphTensor Hidden = scalar(-std::numeric_limits<float>::infinity()),
+              Result = value(Scores.Sizes);
   point(Select, Scores, &Hidden, Result, &Visible);
   return Result;
 }
 
-Tensor AttentionBuilder::mask(Tensor Scores) {
+GraphTensor AttentionBuilder::mask(GraphTensor Scores) {
   if (A.causal) {
-    Tensor Query = index(Scores, 2), Key = index(Scores, 3);
+    GraphTensor Query = index(Scores, 2), Key = index(Scores, 3);
     Scores = keepWhere(Scores, IsNotLess, Query, Key);
   }
   if (A.window > 0) {
-    Tensor Query = index(Scores, 2), Key = index(Scores, 3);
-    Tensor Window = scalar(static_cast<float>(A.window)),
-           Last = value(F32, Scores.Sizes, Scores.Strides);
+    GraphTensor Query = index(Scores, 2), Key = index(Scores, 3);
+    GraphTensor Window = scalar(static_cast<float>(A.window)),
+                Last = value(F32, Scores.Sizes, Scores.Strides);
     point(Add, Key, &Window, Last, nullptr, F32, 3);
     Scores = keepWhere(Scores, IsGreater, Last, Query);
   }
   return Scores;
 }
 
-Tensor AttentionBuilder::scores(const Tensor &Q, const Tensor &KT) {
-  Tensor Products = value({B, H, T, T});
+GraphTensor AttentionBuilder::scores(const GraphTensor &Q,
+                                     const GraphTensor &KT) {
+  GraphTensor Products = value({B, H, T, T});
   multiply(Q, KT, Products);
   return point(Multiply, Products, Scale);
 }
 
 void AttentionBuilder::buildForward() {
-  Tensor Q = operand(IdQ, H, A.q_stride),
-         KT = transposed(IdK, A.num_kv_heads, A.k_stride),
-         V = operand(IdV, A.num_kv_heads, A.v_stride),
-         Out = operand(IdOut, H, A.out_stride), Lse = stats();
-  Tensor Scores = mask(scores(Q, KT));
-  Tensor Most = value({B, H, T, 1}), Total = value({B, H, T, 1});
+  GraphTensor Q = operand(IdQ, H, A.q_stride),
+              KT = transposed(IdK, A.num_kv_heads, A.k_stride),
+              V = operand(IdV, A.num_kv_heads, A.v_stride),
+              Out = operand(IdOut, H, A.out_stride), Lse = stats();
+  GraphTensor Scores = mask(scores(Q, KT));
+  GraphTensor Most = value({B, H, T, 1}), Total = value({B, H, T, 1});
   reduce(Maximum, Scores, Most);
-  Tensor Powers = point(Exp, point(Subtract, Scores, Most));
+  GraphTensor Powers = point(Exp, point(Subtract, Scores, Most));
   reduce(Sum, Powers, Total);
-  Tensor Logarithm = point(Log, Total);
+  GraphTensor Logarithm = point(Log, Total);
   point(Add, Most, &Logarithm, Lse);
   // The second product takes operands of one type.
-  Tensor P = value(Type, Scores.Sizes, Scores.Strides);
+  GraphTensor P = value(Type, Scores.Sizes, Scores.Strides);
   point(Divide, Powers, &Total, P);
   multiply(P, V, Out);
 }
 
-Tensor AttentionBuilder::transposeScores(const Tensor &X) {
-  Tensor Result = value(Type, {B, H, T, T}, {H * T * T, T * T, 1, T});
+GraphTensor AttentionBuilder::transposeScores(const GraphTensor &X) {
+  GraphTensor Result = value(Type, {B, H, T, T}, {H * T * T, T * T, 1, T});
   reshape(X, Result);
   return Result;
 }
 
-void AttentionBuilder::multiplyShared(const Tensor &X, const Tensor &Y,
-                                      const Tensor &Result) {
+void AttentionBuilder::multiplyShared(const GraphTensor &X,
+                                      const GraphTensor &Y,
+                                      const GraphTensor &Result) {
   if (H == A.num_kv_heads)
     return multiply(X, Y, Result);
   Extents Sizes = {B, H, T, D};
-  Tensor OfAllHeads = value(Type, Sizes, pack(Sizes));
+  GraphTensor OfAllHeads = value(Type, Sizes, pack(Sizes));
   multiply(X, Y, OfAllHeads);
   reduce(Sum, OfAllHeads, Result);
 }
 
 void AttentionBuilder::buildGradient() {
   int64_t Shared = A.num_kv_heads;
-  Tensor Q = operand(IdQ, H, A.q_stride),
-         KT = transposed(IdK, Shared, A.k_stride),
-         VT = transposed(IdV, Shared, A.v_stride),
-         Out = operand(IdOut, H, A.out_stride), Lse = stats(),
-         Dy = operand(IdDy, H, A.out_stride), Dq = operand(IdDq, H, A.q_stride),
-         Dk = operand(IdDk, Shared, A.k_stride),
-         Dv = operand(IdDv, Shared, A.v_stride);
+  GraphTensor Q = operand(IdQ, H, A.q_stride),
+              KT = transposed(IdK, Shared, A.k_stride),
+              VT = transposed(IdV, Shared, A.v_stride),
+              Out = operand(IdOut, H, A.out_stride), Lse = stats(),
+              Dy = operand(IdDy, H, A.out_stride),
+              Dq = operand(IdDq, H, A.q_stride),
+              Dk = operand(IdDk, Shared, A.k_stride),
+              Dv = operand(IdDv, Shared, A.v_stride);
   // The sums of dy . out, in the workspace.
   Extents Rows = {B, H, T, 1};
-  Tensor Products = value(F32, {B, H, T, D}, {H * T * D, T * D, H * D, 1}),
-         Sums = value(Rows),
-         Delta = create(IdDelta, F32, Rows, pack(Rows), InMemory);
+  GraphTensor Products = value(F32, {B, H, T, D}, {H * T * D, T * D, H * D, 1}),
+              Sums = value(Rows),
+              Delta = create(IdDelta, F32, Rows, pack(Rows), InMemory);
   point(Multiply, Dy, &Out, Products);
   reduce(Sum, Products, Sums);
-  Tensor One = scalar(1);
+  GraphTensor One = scalar(1);
   point(Multiply, Sums, &One, Delta);
-  Tensor P = point(Exp, mask(point(Subtract, scores(Q, KT), Lse)));
+  GraphTensor P = point(Exp, mask(point(Subtract, scores(Q, KT), Lse)));
   multiplyShared(transposeScores(P), Dy, Dv);
-  Tensor Dp = value({B, H, T, T});
+  GraphTensor Dp = value({B, H, T, T});
   multiply(Dy, VT, Dp);
-  Tensor Ds = point(Multiply, point(Subtract, Dp, Delta), P);
+  GraphTensor Ds = point(Multiply, point(Subtract, Dp, Delta), P);
   Ds = point(Multiply, Ds, Scale);
   multiplyShared(transposeScores(Ds), Q, Dk);
-  Tensor K = value(F32, {B, Shared, T, D}, {T * A.k_stride, D, A.k_stride, 1});
+  GraphTensor K =
+      value(F32, {B, Shared, T, D}, {T * A.k_stride, D, A.k_stride, 1});
   reshape(KT, K);
   multiply(Ds, K, Dq);
 }
