@@ -120,6 +120,21 @@ double BatchProblem::lastStepSeconds(double computing) const {
   return getStepSeconds(*this, computing, backwardSync + lastBackwardSync);
 }
 
+double BatchProblem::getLeastSeconds() const {
+  double throughput = 0, capacity = 0;
+  for (const DeviceType &type : types)
+    if (int64_t peak = type.curve.peak(type.largestBatch)) {
+      throughput +=
+          static_cast<double>(type.count) * type.curve.throughput(peak);
+      capacity += static_cast<double>(type.count * type.largestBatch);
+    }
+  auto batch = static_cast<double>(globalBatch);
+  double steps = sharesSteps() ? std::ceil(batch / capacity) : 1;
+  // Hidden altogether, or hiding all computation.
+  double computing = batch / throughput + steps * stepSync;
+  return std::max(computing, steps * stepSeconds(0)) + iterationSync;
+}
+
 int64_t BatchProblem::rankCount() const {
   int64_t count = 0;
   for (const DeviceType &type : types)

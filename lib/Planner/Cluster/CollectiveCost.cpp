@@ -70,7 +70,7 @@ double CollectiveCost::addLinks(const ClusterView &cluster,
                                 const std::vector<int> &indices) {
   double latency = 0;
   std::map<int, int> numbers;
-  for (size_t i = 0; i < indices.size(); ++i)
+  for (size_t i = 0; !cluster.links.empty() && i < indices.size(); ++i)
     numbers[indices[i]] = static_cast<int>(i);
   if (cluster.defaultBetween)
     defaultInverse = 1 / cluster.defaultBetween->bandwidth;

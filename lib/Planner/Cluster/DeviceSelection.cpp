@@ -90,24 +90,6 @@ static constexpr size_t numClimbs = 4;
 /// Problems that are as much work as to pose one more choice.
 static constexpr int64_t workOfChoice = 4;
 
-/// No plan of the problem takes less: everybody works at their best rate
-/// throughout, and meets as seldom as memory permits.
-static double getLeastSeconds(const BatchProblem &problem) {
-  double throughput = 0, capacity = 0;
-  for (const auto &type : problem.types)
-    if (int64_t peak = type.curve.peak(type.largestBatch)) {
-      throughput +=
-          static_cast<double>(type.count) * type.curve.throughput(peak);
-      capacity += static_cast<double>(type.count * type.largestBatch);
-    }
-  auto batch = static_cast<double>(problem.globalBatch);
-  double steps = problem.sharesSteps() ? std::ceil(batch / capacity) : 1;
-  // Hidden altogether, or hiding all computation.
-  double computing = batch / throughput + steps * problem.stepSync;
-  return std::max(computing, steps * problem.stepSeconds(0)) +
-         problem.iterationSync;
-}
-
 /// Differences by rounding are none, and then more devices are better.
 static bool isBetter(double seconds, const Choice &choice, double thanSeconds,
                      const Choice &than) {
@@ -146,7 +128,7 @@ double Search::solve(const Choice &choice, double limit, bool &isBound) {
       budget = std::max<int64_t>(budget - job->work / workOfChoice, 0);
     double least = job->least;
     if (job->problem && std::isfinite(limit))
-      least = std::max(least, getLeastSeconds(*job->problem));
+      least = std::max(least, job->problem->getLeastSeconds());
     // Most choices are ruled out here, some by more than rounding could do.
     if (!job->problem || least > limit * (1 + 1e-9)) {
       isBound = true;

@@ -8,7 +8,6 @@
 
 #include "Poplar/Planner/Cluster/ReplicaCost.h"
 #include <algorithm>
-#include <map>
 #include <set>
 
 using namespace poplar;
@@ -20,11 +19,15 @@ static std::vector<double> getKey(const ClusterView &cluster,
                                   const std::vector<ClusterRank> &ranks) {
   std::vector<double> key;
   std::vector<int> nodes;
-  for (const ClusterRank &rank : ranks) {
-    if (nodes.empty() || nodes.back() != rank.node)
-      nodes.push_back(rank.node);
-    key.push_back(double(nodes.size()));
-    key.push_back(rank.type);
+  // Of ranks of a node and type that follow one another, how many there are.
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    auto [node, type] = ranks[rank];
+    bool isNode = nodes.empty() || nodes.back() != node;
+    if (isNode)
+      nodes.push_back(node);
+    if (isNode || type != ranks[rank - 1].type)
+      key.insert(key.end(), {double(nodes.size()), double(type), 0});
+    ++key.back();
   }
   // Large clusters have no links of their own.
   if (cluster.links.empty())
@@ -60,7 +63,7 @@ ReplicaCost::ReplicaCost(const ClusterView &cluster,
       groups.emplace_back(cluster, members);
   }
   // Ranks of a node follow one another.
-  std::map<int, size_t> ranksOn;
+  std::vector<size_t> ranksOn(cluster.nodes.size());
   for (const ClusterRank &rank : ranks)
     ++ranksOn[rank.node];
   // The first of places that are alike has the largest of equal parts.

@@ -20,6 +20,10 @@ using namespace poplar;
 static constexpr size_t narrow = 16;
 /// The effort for the bound of a shape, in partial plans.
 static constexpr int64_t boundEffort = 50;
+/// Beyond so many shapes the search is coarse, has its effort divided by this,
+/// and proves nothing: then bounds are far below plans anyway.
+static constexpr size_t manyShapes = 20000;
+static constexpr int64_t partsOfCoarse = 4;
 static constexpr size_t unlimited = std::numeric_limits<size_t>::max();
 
 /// The most types whose tensor degrees are chosen freely in layered plans, and
@@ -317,8 +321,9 @@ HybridSearchResult poplar::searchColumnPlan(const HybridProblem &problem,
   std::vector<Candidate> candidates;
   for (const StageShape &shape : list.shapes)
     candidates.push_back(
-        {StageSearch(problem, costs, bounds, shape).getLowerBound(), &shape,
-         nullptr});
+        {StageSearch(problem, costs, bounds, shape, /*isCoarse=*/false)
+             .getLowerBound(),
+         &shape, nullptr});
   std::stable_sort(
       candidates.begin(), candidates.end(),
       [](const Candidate &a, const Candidate &b) { return a.bound < b.bound; });
@@ -328,12 +333,17 @@ HybridSearchResult poplar::searchColumnPlan(const HybridProblem &problem,
     double best = result.plan ? result.plan->seconds : limit;
     return candidate.bound >= best * (1 - 1e-12);
   };
+  bool isCoarse = candidates.size() > manyShapes;
+  if (isCoarse)
+    effort /= partsOfCoarse;
   // A shape that is searched twice has its options found once.
   auto run = [&](Candidate &candidate, size_t width, int64_t &left) {
     if (!candidate.search)
-      candidate.search = std::make_unique<StageSearch>(problem, costs, bounds,
-                                                       *candidate.shape);
+      candidate.search = std::make_unique<StageSearch>(
+          problem, costs, bounds, *candidate.shape, isCoarse);
     bool isDone = candidate.search->run(width, limit, result.plan, left);
+    if (isCoarse)
+      return false;
     candidate.bound = std::max(candidate.bound, candidate.search->getBound());
     return isDone;
   };

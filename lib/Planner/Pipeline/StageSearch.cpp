@@ -17,14 +17,18 @@ using namespace poplar;
 
 /// Sums in another order differ by that much, and are taken to be equal.
 static constexpr double rounding = 1e-12;
+/// In a coarse search, times that differ by that much are.
+static constexpr double coarseness = 1e-2;
 /// The effort for a way to compute a stage, in partial plans.
 static constexpr int64_t optionEffort = 30;
 /// See Timetable::boundInFlight().
 static constexpr int64_t manyBlocks = 4;
 
 StageSearch::StageSearch(const HybridProblem &problem, const HybridCosts &costs,
-                         const UnitBounds &unitBounds, const StageShape &shape)
+                         const UnitBounds &unitBounds, const StageShape &shape,
+                         bool isCoarse)
     : problem(problem), costs(costs), shape(shape),
+      tolerance(1 + (isCoarse ? coarseness : rounding)),
       hasEqualUnits(unitBounds.hasEqualUnits), units(problem.units()) {
   if (shape.lanes() == 1)
     microBatches = static_cast<double>(shape.countMicroBatches(problem));
@@ -144,8 +148,6 @@ void StageSearch::findInFlight() {
 //===----------------------------------------------------------------------===//
 // Ways to compute a range of units
 //===----------------------------------------------------------------------===//
-
-static bool isLess(double a, double b) { return a <= b * (1 + rounding); }
 
 /// With one chunk, what the whole stage takes says it all.
 bool StageSearch::isAtMost(const ChunkSeconds &a, const ChunkSeconds &b) const {

@@ -124,8 +124,10 @@ private:
 
 class StageSearch {
 public:
+  /// A coarse search is shorter, and misses plans that are a little better.
   StageSearch(const HybridProblem &problem, const HybridCosts &costs,
-              const UnitBounds &bounds, const StageShape &shape);
+              const UnitBounds &bounds, const StageShape &shape,
+              bool isCoarse);
 
   /// No plan of this shape takes less.
   double getLowerBound();
@@ -182,6 +184,7 @@ private:
   void complete(int kind, HybridPlan::Group group,
                 const std::vector<HybridPlan::Range> &chunks,
                 Option &option) const;
+  bool isLess(double a, double b) const { return a <= b * tolerance; }
   int findMostDepth(int kind, const Option &option,
                     const std::vector<HybridPlan::Range> &chunks) const;
   bool isAtMost(const ChunkSeconds &a, const ChunkSeconds &b) const;
@@ -220,6 +223,8 @@ private:
   const HybridProblem &problem;
   const HybridCosts &costs;
   const StageShape &shape;
+  /// Times up to so many times as long are taken to be equal.
+  double tolerance;
   bool hasEqualUnits;
   /// Where units are equal, and earlier chunks have no fewer micro-batches in
   /// flight: a stage of more units needs more memory.

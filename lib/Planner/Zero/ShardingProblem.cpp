@@ -48,7 +48,8 @@ std::optional<PosedJob> poplar::poseEqually(const ClusterView &view,
 std::optional<PosedJob>
 poplar::poseReplicated(const ClusterView &view, RankTraffic &traffic,
                        const ModelFacts &model, const BatchPolicy &policy,
-                       int stage, int64_t globalBatch, std::string &error) {
+                       int stage, int64_t globalBatch, double limit,
+                       std::string &error) {
   if (view.wires.any()) {
     error = "replicas and rounding between nodes are not generated together";
     return std::nullopt;
@@ -58,14 +59,23 @@ poplar::poseReplicated(const ClusterView &view, RankTraffic &traffic,
     error = "nodes do not make shard groups of equally many devices";
     return std::nullopt;
   }
+  auto work = static_cast<int64_t>(numbers.size());
+  // Most choices of devices are too slow whatever is communicated.
+  TrafficRates none;
+  none.exchanges = traffic.rates.exchanges;
+  if (auto job = poseEqually(view, none, model, stage, globalBatch, error))
+    if (double least = job->problem->getLeastSeconds();
+        least > limit * (1 + 1e-9))
+      return PosedJob{std::nullopt, {}, least, true, work};
   std::optional<PosedJob> best;
   double least = 0;
   std::string firstError;
   for (int64_t replicas : numbers) {
     auto [rates, isNew] = traffic.ofReplicas.try_emplace(replicas);
     if (isNew)
-      rates->second = getTrafficRates(
-          view, std::vector<double>(view.ranks.size(), 1.0), replicas);
+      rates->second = getReplicatedRates(
+          view, std::vector<double>(view.ranks.size(), 1.0), replicas,
+          traffic.rates);
     std::string missing;
     auto job =
         poseEqually(view, rates->second, model, stage, globalBatch, missing);
@@ -83,7 +93,7 @@ poplar::poseReplicated(const ClusterView &view, RankTraffic &traffic,
     }
   }
   if (best)
-    best->work = static_cast<int64_t>(numbers.size());
+    best->work = work;
   else
     error = firstError;
   return best;
@@ -127,7 +137,7 @@ poplar::poseProblem(const ClusterView &cluster, const ModelFacts &model,
     job = poseEqually(cluster, traffic.rates, model, stage, globalBatch, error);
   } else if (sharding == Sharding::Replicated) {
     job = poseReplicated(cluster, traffic, model, *exact, stage, globalBatch,
-                         error);
+                         std::numeric_limits<double>::infinity(), error);
   } else {
     DeviceSpace space(cluster, std::vector<bool>(cluster.types.size(), true));
     job = poseByMemory(cluster, traffic,

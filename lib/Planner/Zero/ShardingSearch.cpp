@@ -87,12 +87,12 @@ std::optional<PosedJob> ShardingSearch::pose(const std::vector<int64_t> &choice,
   if (sharding == Sharding::Equal || stage == 0)
     return poseEqually(*view, known.rates, model, stage, choices.globalBatch,
                        error);
-  if (sharding == Sharding::Replicated)
-    return poseReplicated(*view, known, model, policy, stage,
-                          choices.globalBatch, error);
   // What is no better than with other recomputation is of no use, either.
   if (best)
     limit = std::min(limit, best->allocation.seconds);
+  if (sharding == Sharding::Replicated)
+    return poseReplicated(*view, known, model, policy, stage,
+                          choices.globalBatch, limit, error);
   return poseByMemory(*view, known, space.classifyRanks(*view, choice), model,
                       policy, stage, choices.globalBatch, limit, error);
 }

@@ -43,7 +43,8 @@ std::optional<PosedJob> poseReplicated(const ClusterView &view,
                                        RankTraffic &traffic,
                                        const ModelFacts &model,
                                        const BatchPolicy &policy, int stage,
-                                       int64_t globalBatch, std::string &error);
+                                       int64_t globalBatch, double limit,
+                                       std::string &error);
 /// With shares by memory. `classes` are DeviceSpace::classifyRanks().
 std::optional<PosedJob>
 poseByMemory(const ClusterView &view, RankTraffic &traffic,

@@ -85,31 +85,47 @@ setReplicas(const ClusterView &cluster, const std::vector<int64_t> &bounds,
           cost.reduceScatter("", bounds, gradientWireBytes)};
 }
 
+/// The rates of an all-gather and a reduce-scatter.
+static void setRates(const SimulationProblem::Collective &gather,
+                     const SimulationProblem::Collective &reduce,
+                     TrafficRates &rates) {
+  rates.latency = gather.latency;
+  rates.gather = (gather.seconds() - gather.latency) / manyElements;
+  rates.reduce = (reduce.seconds() - reduce.latency) / manyElements;
+  rates.gatherOverhead = gather.overhead / manyElements;
+  rates.reduceOverhead = reduce.overhead / manyElements;
+}
+
 TrafficRates poplar::getTrafficRates(const ClusterView &cluster,
-                                     const std::vector<double> &state,
-                                     int64_t replicas) {
+                                     const std::vector<double> &state) {
   TrafficRates rates;
   if (cluster.ranks.size() < 2)
     return rates;
-  constexpr double elements = manyElements;
-  std::vector<int64_t> bounds =
-      getManyBounds(state, state.size() / static_cast<size_t>(replicas));
   CollectiveCost cost(cluster, cluster.ranks);
   rates.parameterBytes = getParameterBytes(cluster);
-  rates.replicas = replicas;
-  auto [gather, reduce] =
-      replicas > 1
-          ? setReplicas(cluster, bounds, rates)
-          : cost.gatherAndReduce(bounds, rates.parameterBytes,
-                                 getGradientBytes(cluster), gradientWireBytes);
-  rates.latency = gather.latency;
-  rates.gather = (gather.seconds() - gather.latency) / elements;
-  rates.reduce = (reduce.seconds() - reduce.latency) / elements;
-  rates.gatherOverhead = gather.overhead / elements;
-  rates.reduceOverhead = reduce.overhead / elements;
+  auto [gather, reduce] = cost.gatherAndReduce(
+      getManyBounds(state, state.size()), rates.parameterBytes,
+      getGradientBytes(cluster), gradientWireBytes);
+  setRates(gather, reduce, rates);
   // Three of one word and one of two.
   SimulationProblem::Collective word = cost.exchange("", sizeof(int64_t));
   rates.exchanges = 5 * word.seconds() - word.latency;
+  return rates;
+}
+
+TrafficRates poplar::getReplicatedRates(const ClusterView &cluster,
+                                        const std::vector<double> &state,
+                                        int64_t replicas,
+                                        const TrafficRates &ofOne) {
+  TrafficRates rates;
+  rates.parameterBytes = ofOne.parameterBytes;
+  rates.exchanges = ofOne.exchanges;
+  rates.replicas = replicas;
+  auto [gather, reduce] = setReplicas(
+      cluster,
+      getManyBounds(state, state.size() / static_cast<size_t>(replicas)),
+      rates);
+  setRates(gather, reduce, rates);
   return rates;
 }
 
@@ -313,8 +329,11 @@ poplar::makeBatchProblem(const ClusterView &cluster, const ModelFacts &model,
                          int stage, int64_t globalBatch,
                          const std::vector<double> &state, std::string &error,
                          int64_t replicas) {
-  return makeBatchProblem(cluster, model, stage, globalBatch, state,
-                          getTrafficRates(cluster, state, replicas), error);
+  TrafficRates rates = getTrafficRates(cluster, state);
+  if (replicas > 1)
+    rates = getReplicatedRates(cluster, state, replicas, rates);
+  return makeBatchProblem(cluster, model, stage, globalBatch, state, rates,
+                          error);
 }
 
 std::optional<BatchProblem>

@@ -89,6 +89,9 @@ struct BatchProblem {
   double stepSeconds(double computing) const;
   /// The same of the last step.
   double lastStepSeconds(double computing) const;
+  /// No plan takes less: all compute at their best rates throughout, and meet
+  /// as seldom as memory permits.
+  double getLeastSeconds() const;
   int64_t rankCount() const;
   /// Index of the type `name`, or -1.
   int findType(const std::string &name) const;

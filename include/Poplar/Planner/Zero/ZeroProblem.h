@@ -129,11 +129,14 @@ WireFormat getExactWire(const ClusterView &cluster);
 WireFormat getExactWire(const ClusterView &cluster,
                         const std::vector<int> &ranks);
 
-/// The rates if ranks hold the shares `state` of every bucket, in each shard
-/// group.
+/// The rates if ranks hold the shares `state` of every bucket.
 TrafficRates getTrafficRates(const ClusterView &cluster,
-                             const std::vector<double> &state,
-                             int64_t replicas = 1);
+                             const std::vector<double> &state);
+/// The rates if those of each of two or more shard groups do, where those of
+/// one group of all ranks are known.
+TrafficRates getReplicatedRates(const ClusterView &cluster,
+                                const std::vector<double> &state,
+                                int64_t replicas, const TrafficRates &ofOne);
 
 /// Sets what ranks communicate, the slowest taking `update` for its update. No
 /// time of `problem` falls with a rate, nor with `update`.
