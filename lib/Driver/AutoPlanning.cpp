@@ -91,7 +91,8 @@ bool Candidates::simulateLast() {
   mlir::OwningOpRef<mlir::ModuleOp> programs =
       candidates.back().module->clone();
   std::optional<PlanSimulation> plan = readSimulation(
-      compilation, *programs, OverlapOptions(), model ? &*model : nullptr);
+      compilation, *programs, OverlapOptions(), model ? &*model : nullptr,
+      /*isCandidate=*/true);
   if (!plan)
     return false;
   SimulationOptions options;

@@ -38,7 +38,8 @@ bool poplar::planZeroAlone(Compilation &compilation,
   pure.stage = static_cast<int>(plan.getStage());
   pure.seconds = zero::readPlan(plan).predicted;
   std::optional<PlanSimulation> simulation =
-      readSimulation(compilation, *copy, OverlapOptions());
+      readSimulation(compilation, *copy, OverlapOptions(), /*model=*/nullptr,
+                     /*isCandidate=*/true);
   if (!simulation)
     return false;
   std::optional<Simulation> result =

@@ -36,8 +36,12 @@ static bool hasProfiles(zero::PlanOp plan) {
 
 std::optional<PlanSimulation>
 poplar::readSimulation(Compilation &compilation, mlir::ModuleOp module,
-                       const OverlapOptions &options,
-                       const HybridModel *model) {
+                       const OverlapOptions &options, const HybridModel *model,
+                       bool isCandidate) {
+  auto schedule = [&] {
+    return isCandidate ? mlir::succeeded(scheduleCandidate(module, options))
+                       : compilation.schedule(module, options);
+  };
   auto plans = module.getOps<zero::PlanOp>();
   if (plans.empty() || zero::readPlan(*plans.begin()).isWhole()) {
     // What the plan recomputes may have no profile.
@@ -46,7 +50,7 @@ poplar::readSimulation(Compilation &compilation, mlir::ModuleOp module,
           pm.addPass(createEstimateProfiles());
         }))
       return std::nullopt;
-    if (!compilation.schedule(module, options))
+    if (!schedule())
       return std::nullopt;
     return get(buildPlanSimulation(module));
   }
@@ -58,7 +62,7 @@ poplar::readSimulation(Compilation &compilation, mlir::ModuleOp module,
       return std::nullopt;
     model = &*own;
   }
-  if (!compilation.schedule(module, options))
+  if (!schedule())
     return std::nullopt;
   return get(buildPlanSimulation(module, model));
 }

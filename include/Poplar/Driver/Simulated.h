@@ -17,11 +17,13 @@ namespace poplar {
 /// Schedules the programs of a module's plan, with pipeline stages or without,
 /// and reads what they do. The programs take the place of the plan. Stages are
 /// of `model`; of the module's, if that is null. Nothing, with an error said or
-/// in `compilation`, where the plan or its profiles do not allow it.
-std::optional<PlanSimulation>
-readSimulation(Compilation &compilation, mlir::ModuleOp module,
-               const OverlapOptions &options,
-               const HybridModel *model = nullptr);
+/// in `compilation`, where the plan or its profiles do not allow it. Programs
+/// of a candidate, a plan of this search, are not checked.
+std::optional<PlanSimulation> readSimulation(Compilation &compilation,
+                                             mlir::ModuleOp module,
+                                             const OverlapOptions &options,
+                                             const HybridModel *model = nullptr,
+                                             bool isCandidate = false);
 
 } // namespace poplar
 

@@ -50,17 +50,34 @@ static bool isAsBefore(const std::vector<ClusterRank> &ranks, size_t size,
   return true;
 }
 
+/// Whether members change node and type where those of `before`, as many, do.
+static bool areAlike(const std::vector<ClusterRank> &members,
+                     const std::vector<ClusterRank> &before) {
+  if (before.size() != members.size())
+    return false;
+  for (size_t i = 0; i < members.size(); ++i)
+    if (members[i].type != before[i].type ||
+        (i > 0 && (members[i].node == members[i - 1].node) !=
+                      (before[i].node == before[i - 1].node)))
+      return false;
+  return true;
+}
+
 ReplicaCost::ReplicaCost(const ClusterView &cluster,
                          const std::vector<ClusterRank> &ranks,
                          int64_t replicas)
     : replicas(replicas) {
   size_t size = ranks.size() / static_cast<size_t>(replicas);
+  // Most are as those before them.
+  bool hasOwnLinks = !cluster.links.empty();
+  std::vector<ClusterRank> before, members;
   std::set<std::vector<double>> known;
   for (size_t first = 0; first < ranks.size(); first += size) {
-    std::vector<ClusterRank> members(ranks.begin() + first,
-                                     ranks.begin() + first + size);
-    if (known.insert(getKey(cluster, members)).second)
-      groups.emplace_back(cluster, members);
+    members.assign(ranks.begin() + first, ranks.begin() + first + size);
+    bool isRepeated = !hasOwnLinks && areAlike(members, before);
+    std::swap(members, before);
+    if (!isRepeated && known.insert(getKey(cluster, before)).second)
+      groups.emplace_back(cluster, before);
   }
   // Ranks of a node follow one another.
   std::vector<size_t> ranksOn(cluster.nodes.size());
@@ -68,20 +85,27 @@ ReplicaCost::ReplicaCost(const ClusterView &cluster,
     ++ranksOn[rank.node];
   // The first of places that are alike has the largest of equal parts.
   std::set<std::vector<double>> seen;
+  size_t sharersBefore = 0;
   for (size_t place = 0; place < size; ++place) {
     if (place > 0 && isAsBefore(ranks, size, place))
       continue;
-    std::vector<ClusterRank> members;
+    members.clear();
     size_t sharers = 1;
     for (size_t rank = place; rank < ranks.size(); rank += size) {
       members.push_back(ranks[rank]);
       sharers = std::max(sharers, std::min(ranksOn[ranks[rank].node], size));
     }
-    std::vector<double> key = getKey(cluster, members);
+    bool isRepeated =
+        !hasOwnLinks && sharers == sharersBefore && areAlike(members, before);
+    std::swap(members, before);
+    sharersBefore = sharers;
+    if (isRepeated)
+      continue;
+    std::vector<double> key = getKey(cluster, before);
     key.push_back(double(sharers));
     if (seen.insert(std::move(key)).second)
       peers.push_back(
-          {CollectiveCost(cluster, members), place, double(sharers)});
+          {CollectiveCost(cluster, before), place, double(sharers)});
   }
 }
 

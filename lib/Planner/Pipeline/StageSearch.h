@@ -126,8 +126,7 @@ class StageSearch {
 public:
   /// A coarse search is shorter, and misses plans that are a little better.
   StageSearch(const HybridProblem &problem, const HybridCosts &costs,
-              const UnitBounds &bounds, const StageShape &shape,
-              bool isCoarse);
+              const UnitBounds &bounds, const StageShape &shape, bool isCoarse);
 
   /// No plan of this shape takes less.
   double getLowerBound();

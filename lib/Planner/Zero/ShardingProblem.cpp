@@ -73,9 +73,9 @@ poplar::poseReplicated(const ClusterView &view, RankTraffic &traffic,
   for (int64_t replicas : numbers) {
     auto [rates, isNew] = traffic.ofReplicas.try_emplace(replicas);
     if (isNew)
-      rates->second = getReplicatedRates(
-          view, std::vector<double>(view.ranks.size(), 1.0), replicas,
-          traffic.rates);
+      rates->second =
+          getReplicatedRates(view, std::vector<double>(view.ranks.size(), 1.0),
+                             replicas, traffic.rates);
     std::string missing;
     auto job =
         poseEqually(view, rates->second, model, stage, globalBatch, missing);

@@ -39,12 +39,10 @@ std::optional<PosedJob> poseEqually(const ClusterView &view,
                                     int64_t globalBatch, std::string &error);
 /// With as many replicas as the policy is fastest with. An error is of the
 /// fewest.
-std::optional<PosedJob> poseReplicated(const ClusterView &view,
-                                       RankTraffic &traffic,
-                                       const ModelFacts &model,
-                                       const BatchPolicy &policy, int stage,
-                                       int64_t globalBatch, double limit,
-                                       std::string &error);
+std::optional<PosedJob>
+poseReplicated(const ClusterView &view, RankTraffic &traffic,
+               const ModelFacts &model, const BatchPolicy &policy, int stage,
+               int64_t globalBatch, double limit, std::string &error);
 /// With shares by memory. `classes` are DeviceSpace::classifyRanks().
 std::optional<PosedJob>
 poseByMemory(const ClusterView &view, RankTraffic &traffic,
