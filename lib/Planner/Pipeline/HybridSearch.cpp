@@ -20,10 +20,12 @@ using namespace poplar;
 static constexpr size_t narrow = 16;
 /// The effort for the bound of a shape, in partial plans.
 static constexpr int64_t boundEffort = 50;
+/// The share of the effort for that.
+static constexpr int64_t partsOfSoon = 4, partsOfSoonCoarse = 16;
 /// Beyond so many shapes the search is coarse, has its effort divided by this,
 /// and proves nothing: then bounds are far below plans anyway.
 static constexpr size_t manyShapes = 20000;
-static constexpr int64_t partsOfCoarse = 4;
+static constexpr int64_t partsOfCoarse = 6;
 static constexpr size_t unlimited = std::numeric_limits<size_t>::max();
 
 /// The most types whose tensor degrees are chosen freely in layered plans, and
@@ -349,7 +351,7 @@ HybridSearchResult poplar::searchColumnPlan(const HybridProblem &problem,
   };
   int64_t given = effort;
   // A good plan first, as it drops most of what is then left to prove.
-  int64_t soon = effort / 4;
+  int64_t soon = effort / (isCoarse ? partsOfSoonCoarse : partsOfSoon);
   effort -= soon;
   for (Candidate &candidate : candidates) {
     if (soon <= 0 || isWorse(candidate))
