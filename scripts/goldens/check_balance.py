@@ -17,7 +17,9 @@ steps:
   updates  |d - d*| <= 1e-3 |d*| (2-norms), of what training added to all tensors
   without  how far the losses without it are, which has to be more
 
-Prints a row for each model. Needs the packages of requirements.txt and a build:
+Prints a row for each model, and one for how much the trainer of transformers makes of
+the coefficient where a step has several micro-batches. Needs the packages of
+requirements.txt and a build:
   venv/bin/python scripts/goldens/check_balance.py --poplar build/release/bin/poplar"""
 
 import csv
@@ -141,6 +143,44 @@ def compare(poplar, name, work, is_adapted=False, is_packed=False):
     return passed
 
 
+class Gradients(transformers.TrainerCallback):
+    def __init__(self, model):
+        self.model = model
+
+    def on_pre_optimizer_step(self, *_, **__):
+        self.values = [each.grad.clone() for each in self.model.parameters()]
+
+
+def check_trainer():
+    """transformers' trainer adds the balance of each of N micro-batches: as if the
+    coefficient were N times as large in a loss that is a mean."""
+    count = 6
+    torch.manual_seed(0)
+    ids = torch.randint(1, 256, (count, LENGTH))
+    rows = [{"input_ids": row, "labels": row.clone()} for row in ids]
+    for factor in (1, count):
+        model = transformers.AutoModelForCausalLM.from_pretrained(GOLDENS / "mixtral", dtype=torch.float32)
+        model.config.output_router_logits = True
+        model.router_aux_loss_coef = COEFFICIENT * factor
+        if factor == 1:
+            with tempfile.TemporaryDirectory() as out:
+                options = transformers.TrainingArguments(
+                    out, per_device_train_batch_size=1, gradient_accumulation_steps=count, max_steps=1, learning_rate=0.0,
+                    max_grad_norm=0, report_to=[], use_cpu=True, save_strategy="no", disable_tqdm=True, logging_strategy="no",
+                )  # fmt: skip
+                kept = Gradients(model)
+                transformers.Trainer(model, options, train_dataset=rows, callbacks=[kept]).train()
+            found = torch.cat([each.flatten() for each in kept.values])
+            continue
+        for row in ids[:, None]:
+            (model(input_ids=row, labels=row).loss / count).backward()
+        expected = torch.cat([each.grad.flatten() for each in model.parameters()])
+    error = ((found - expected).norm() / expected.norm()).item()
+    passed = error <= 1e-5
+    print(f"trainer        gradients {error:.1e}  {'ok' if passed else 'FAILED'}")
+    return passed
+
+
 def main():
     arguments = checks.make_parser(__doc__).parse_args()
     checks.quiet_libraries()
@@ -151,6 +191,7 @@ def main():
         passed = [compare(arguments.poplar, name, work) for name in MODELS]
         passed.append(compare(arguments.poplar, "mixtral", work, is_adapted=True))
         passed.append(compare(arguments.poplar, "mixtral", work, is_packed=True))
+        passed.append(check_trainer())
     return 0 if all(passed) else 1
 
 
