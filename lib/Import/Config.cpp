@@ -192,6 +192,18 @@ double Config::getPositive(const std::string &key, double fallback) const {
   return number;
 }
 
+double Config::getBalance() const {
+  if (!(*this)["output_router_logits"].getBool(false))
+    return 0;
+  json::Value value = (*this)["router_aux_loss_coef"];
+  double coefficient = value.getNumber(0.001);
+  if (!(coefficient >= 0 && std::isfinite(coefficient)))
+    value.error("expected a finite number of 0 or more, found " +
+                value.describe());
+  summary.balance = coefficient;
+  return coefficient;
+}
+
 double Config::getEpsilon(const std::string &key, double fallback) const {
   double epsilon = getPositive(key, fallback);
   if (epsilon >= 1)

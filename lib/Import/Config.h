@@ -74,6 +74,8 @@ public:
   double getDropout(const std::string &key, double fallback) const;
   /// A finite number above zero (a standard deviation, a factor, ...).
   double getPositive(const std::string &key, double fallback) const;
+  /// The coefficient of the loss that balances experts; 0 where there is none.
+  double getBalance() const;
   /// The epsilon of a norm: above zero and below one.
   double getEpsilon(const std::string &key, double fallback) const;
   /// The same, or 0 for null; a fallback of 0 stands for null.

@@ -34,6 +34,12 @@ private:
   int64_t getSize(const char *key, int64_t fallback);
   bool readShape();
   bool readAttention();
+  /// What layers pass on: the activations and, beside them, the sums that
+  /// balance experts.
+  int64_t getStreamWidth() const { return hidden + sumsWidth; }
+  Value takeActivations(Unit &unit);
+  Value takeSums(Unit &unit, Value stream);
+  Value joinSums(Unit &unit, Value x, Value sums);
   Value norm(Unit &unit, StringRef name, Value x);
   Value embed(Unit &unit);
   Value projectQKV(Unit &unit, Value x, const LayerKind &kind);
@@ -46,14 +52,17 @@ private:
                    int64_t width);
   Value feedForward(Unit &unit, Value x);
   Value shareExpert(Unit &unit, Value x);
-  Value mixExperts(Unit &unit, Value x);
+  Value mixExperts(Unit &unit, Value x, Value &sums);
   Value addDelta(Unit &unit, Value x, Value delta, StringRef name, double p);
   Value buildBlock(Unit &unit, const LayerKind &kind);
   Value buildHead(Unit &unit);
+  Value addBalance(ModelBuilder &model, Value loss, Value stream);
 
   const Config &config;
   const Decoder &family;
   int64_t vocabSize, hidden, inner, layers, positions, seqLen;
+  /// Columns of the sums that balance experts; 0 where nothing does.
+  int64_t sumsWidth = 0;
   double eps, stdDev;
   std::string activation;
   bool tied;
@@ -121,6 +130,20 @@ bool DecoderBuilder::readAttention() {
   return !config.failed();
 }
 
+Value DecoderBuilder::takeActivations(Unit &unit) {
+  Value stream = unit.getInput(0);
+  return sumsWidth ? unit.slice("stream", stream, 0, hidden) : stream;
+}
+
+Value DecoderBuilder::takeSums(Unit &unit, Value stream) {
+  return sumsWidth ? unit.slice("balance", stream, hidden, sumsWidth) : Value();
+}
+
+/// Without sums, they are zero.
+Value DecoderBuilder::joinSums(Unit &unit, Value x, Value sums) {
+  return sumsWidth ? unit.join("stream", x, sums, getStreamWidth()) : x;
+}
+
 Value DecoderBuilder::norm(Unit &unit, StringRef name, Value x) {
   if (family.layerNorm)
     return unit.layerNorm(name, x, eps);
@@ -136,7 +159,8 @@ Value DecoderBuilder::embed(Unit &unit) {
   x = unit.scale("model.embed_tokens", x, family.embeddingScale);
   if (family.scalesInEmbedding)
     x = unit.noise("model.embed_tokens", x, alpha);
-  return unit.dropout("model.embed_tokens", x, family.embeddingDropout);
+  x = unit.dropout("model.embed_tokens", x, family.embeddingDropout);
+  return joinSums(unit, x, Value());
 }
 
 /// What attention reads, before it: q, k and v with their norms and rotations,
@@ -288,11 +312,13 @@ Value DecoderBuilder::shareExpert(Unit &unit, Value x) {
 
 /// The experts' feed-forward layers, their products weighed by the scores
 /// before the last product, which adds them up.
-Value DecoderBuilder::mixExperts(Unit &unit, Value x) {
+Value DecoderBuilder::mixExperts(Unit &unit, Value x, Value &sums) {
   const Mixture &m = family.mixture;
   std::string router = m.name + ".gate", name = m.name + ".experts";
   Value logits = unit.linear(router, x, m.experts, stdDev, false);
   Unit::Route route = unit.route(router, logits, m.perToken, m.normalized);
+  if (sums)
+    sums = unit.countExperts(router, sums, logits, route.experts);
   Unit::Experts inwards = {m.experts, m.inner, hidden, m.perToken * m.inner};
   auto widen = [&](const std::string &leaf) {
     return unit.expertLinear(name, leaf, x, route.experts, inwards, stdDev);
@@ -314,7 +340,8 @@ Value DecoderBuilder::addDelta(Unit &unit, Value x, Value delta, StringRef name,
 
 Value DecoderBuilder::buildBlock(Unit &unit, const LayerKind &kind) {
   const DecoderNames &names = family.names;
-  Value x = unit.getInput(0);
+  Value x = takeActivations(unit);
+  Value sums = takeSums(unit, unit.getInput(0));
   Value normed = family.preNorm ? norm(unit, names.attentionNorm, x) : x;
   Value delta = attend(unit, normed, kind);
   if (family.postNorm)
@@ -323,14 +350,16 @@ Value DecoderBuilder::buildBlock(Unit &unit, const LayerKind &kind) {
                family.attentionOutputDropout);
   if (!family.isParallel)
     normed = family.preNorm ? norm(unit, names.mlpNorm, x) : x;
-  delta = kind.isSparse ? mixExperts(unit, normed) : feedForward(unit, normed);
+  delta = kind.isSparse ? mixExperts(unit, normed, sums)
+                        : feedForward(unit, normed);
   if (family.postNorm)
     delta = norm(unit, names.mlpPostNorm, delta);
-  return addDelta(unit, x, delta, "mlp.dropout", family.mlpOutputDropout);
+  x = addDelta(unit, x, delta, "mlp.dropout", family.mlpOutputDropout);
+  return joinSums(unit, x, sums);
 }
 
 Value DecoderBuilder::buildHead(Unit &unit) {
-  Value x = norm(unit, family.names.lastNorm, unit.getInput(0));
+  Value x = norm(unit, family.names.lastNorm, takeActivations(unit));
   Value logits =
       unit.linear(tied ? "model.embed_tokens" : "lm_head", x, vocabSize, stdDev,
                   family.headBias, nn::WeightLayout::OutIn, "lm_head.bias");
@@ -338,11 +367,34 @@ Value DecoderBuilder::buildHead(Unit &unit) {
   return unit.softcap("lm_head", logits, family.logitsCap);
 }
 
+/// coef * E sum_e f_e p_e, as in Switch Transformers (Fedus et al. 2021), where
+/// f_e and p_e are means over the tokens of a sample and all sparse layers.
+Value DecoderBuilder::addBalance(ModelBuilder &model, Value loss,
+                                 Value stream) {
+  if (!sumsWidth)
+    return loss;
+  int64_t sparse = 0;
+  for (int64_t layer = 0; layer < layers; ++layer)
+    sparse += family.getKind(layer).isSparse;
+  double factor = family.mixture.balance * double(family.mixture.experts) /
+                  (double(sparse) * double(sparse));
+  Unit &unit = model.define(
+      "balance", {loss.getType(), model.getIdsType(), stream.getType()},
+      /*draws=*/false, [&](Unit &unit) {
+        return unit.balanceLoss(unit.getInput(0), unit.getInput(1),
+                                takeSums(unit, unit.getInput(2)), factor);
+      });
+  return model.call(unit, {loss, model.getTargets(), stream});
+}
+
 OwningOpRef<ModuleOp> DecoderBuilder::build() {
   if (!readShape() || !readAttention())
     return {};
+  for (int64_t layer = 0; layer < layers; ++layer)
+    if (family.mixture.balance > 0 && family.getKind(layer).isSparse)
+      sumsWidth = 2 * family.mixture.experts;
   ModelBuilder model(config.context, config.file, seqLen, config.isPacked());
-  Type activations = model.getActivationType(hidden);
+  Type activations = model.getActivationType(getStreamWidth());
   Unit &embedding =
       model.define("embed", model.getIdsType(),
                    family.embeddingDropout > 0 || config.getNoiseAlpha() > 0,
@@ -376,8 +428,9 @@ OwningOpRef<ModuleOp> DecoderBuilder::build() {
     x = model.call(*blocks[family.getKind(layer)], x,
                    "model.layers." + std::to_string(layer) + ".");
   Value logits = model.call(head, x);
+  Value perToken = model.call(loss, {logits, model.getTargets()});
   return config.finish(
-      model, model.call(loss, {logits, model.getTargets()}),
+      model, addBalance(model, perToken, x),
       {family.architecture, "causal", vocabSize, seqLen, hidden, layers,
        SpecialTokens(),
        family.refusesF16 ? std::optional(NumberFormat::F16) : std::nullopt});

@@ -41,6 +41,8 @@ struct Mixture {
   /// multiplied by the sigmoid of a logit (`shared_expert` and
   /// `shared_expert_gate` of the module); 0 without one.
   int64_t sharedInner = 0;
+  /// The coefficient of the loss that balances experts; 0 for none.
+  double balance = 0;
   /// Whether the scores of a token add up to 1.
   bool normalized = true;
   /// The module of the router and the experts, and their weights.

@@ -8,6 +8,7 @@
 
 #include "Poplar/Import/Import.h"
 #include "Config.h"
+#include "Poplar/Support/JSONEdit.h"
 #include "TextConfig.h"
 #include "mlir/IR/Verifier.h"
 #include "llvm/Support/FileSystem.h"
@@ -128,6 +129,30 @@ static std::string findArchitecture(const std::string &modelType) {
   return family ? family->architecture : "";
 }
 
+/// The configuration with the keys that turn the loss which balances experts on
+/// or off. Null where it stays as it is, which may be an error.
+static std::unique_ptr<json::Document> setBalance(json::Document &document,
+                                                  StringRef file,
+                                                  const Family &family,
+                                                  double coefficient) {
+  if (!(coefficient >= 0 && std::isfinite(coefficient)))
+    document.error("--router-aux-loss-coef is no finite number of 0 or more");
+  bool hasExperts = findKey(family.keys, "router_aux_loss_coef");
+  if (coefficient > 0 && !hasExperts)
+    document.error("--router-aux-loss-coef: a " + family.modelType +
+                   " model has no experts to balance; import it without");
+  if (document.hasError() || !hasExperts)
+    return {};
+  std::string error, number;
+  llvm::raw_string_ostream(number) << llvm::json::Value(coefficient);
+  std::vector<json::Edit> edits = {{json::Edit::Set, "/output_router_logits",
+                                    coefficient > 0 ? "true" : "false"}};
+  if (coefficient > 0)
+    edits.push_back({json::Edit::Set, "/router_aux_loss_coef", number});
+  return json::Document::parse(
+      json::edit(document.getText(), file.str(), edits, error), file.str());
+}
+
 static OwningOpRef<ModuleOp>
 buildModel(json::Document &whole, StringRef file, const ImportOptions &options,
            MLIRContext &context, std::string &error, ImportSummary *summary) {
@@ -140,7 +165,14 @@ buildModel(json::Document &whole, StringRef file, const ImportOptions &options,
   ImportSummary &found = summary ? *summary : ignored;
   if (text)
     found.multimodal = whole.getRoot()["architectures"][0].getString();
-  json::Document &document = text ? *text : whole;
+  json::Document *read = text ? text.get() : &whole;
+  if (options.balance && !read->hasError())
+    if (const Family *family = findFamily(*read))
+      if (auto balanced = setBalance(*read, file, *family, *options.balance)) {
+        text = std::move(balanced);
+        read = text.get();
+      }
+  json::Document &document = *read;
   if (options.dropout && !(*options.dropout >= 0 && *options.dropout < 1))
     document.error("the dropout is outside [0, 1)");
   if (!(options.noiseAlpha >= 0) || std::isinf(options.noiseAlpha))

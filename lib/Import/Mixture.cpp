@@ -16,6 +16,7 @@ void import::readExperts(const Config &config, const char *key, int64_t experts,
                          int64_t perToken, Mixture &mixture) {
   mixture.experts = config.getSize(key, experts);
   mixture.perToken = config.getSize("num_experts_per_tok", perToken);
+  mixture.balance = config.getBalance();
   if (!config.failed() && mixture.perToken > mixture.experts)
     config["num_experts_per_tok"].error(std::to_string(mixture.perToken) +
                                         " is more than " + key + " = " +
@@ -56,8 +57,9 @@ void import::setSparseLayers(const Config &config, Decoder &family) {
 std::vector<Key> import::makeMixtureKeys(std::vector<Key> table,
                                          ArrayRef<Key> rope) {
   table.push_back(function("num_experts_per_tok"));
-  // The loss that balances experts: transformers adds it where this is true.
-  table.push_back(fixed("output_router_logits", {"false"}));
-  table.push_back(harmless("router_aux_loss_coef"));
+  // The loss that balances experts: transformers adds it where the first is
+  // true.
+  table.push_back(training("output_router_logits"));
+  table.push_back(training("router_aux_loss_coef").orNull());
   return makeDecoderKeys(std::move(table), rope);
 }

@@ -273,6 +273,21 @@ Value Unit::weigh(StringRef name, Value x, Value scores) {
   return nn::WeighOp::create(builder, at(name), x.getType(), x, scores);
 }
 
+Value Unit::join(StringRef name, Value x, Value y, int64_t width) {
+  return nn::JoinOp::create(builder, at(name), withWidth(x, width), x, y);
+}
+
+Value Unit::countExperts(StringRef name, Value sums, Value logits,
+                         Value experts) {
+  return nn::CountExpertsOp::create(builder, at(name), sums.getType(), sums,
+                                    logits, experts);
+}
+
+Value Unit::balanceLoss(Value loss, Value targets, Value sums, double factor) {
+  return nn::BalanceLossOp::create(builder, at("balance"), loss.getType(), loss,
+                                   targets, sums, llvm::APFloat(factor));
+}
+
 Value Unit::score(StringRef name, Value logits) {
   return nn::ScoreOp::create(builder, at(name), perToken(logits), logits);
 }

@@ -119,6 +119,14 @@ public:
                            mlir::Value x, mlir::Value experts,
                            const Experts &shape, double stdDev);
   mlir::Value weigh(llvm::StringRef name, mlir::Value x, mlir::Value scores);
+  /// Columns of x, of y where it is not null, and zeros up to `width`.
+  mlir::Value join(llvm::StringRef name, mlir::Value x, mlir::Value y,
+                   int64_t width);
+  /// What balances experts: the sums of a layer more, and the loss with them.
+  mlir::Value countExperts(llvm::StringRef name, mlir::Value sums,
+                           mlir::Value logits, mlir::Value experts);
+  mlir::Value balanceLoss(mlir::Value loss, mlir::Value targets,
+                          mlir::Value sums, double factor);
   /// The sigmoid of a logit for each token.
   mlir::Value score(llvm::StringRef name, mlir::Value logits);
 

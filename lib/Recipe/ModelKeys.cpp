@@ -123,58 +123,90 @@ static bool isSame(const yaml::Content &value, llvm::StringRef json) {
   return areNumbers ? ours == theirs : json.equals_insensitive(value.text);
 }
 
+static bool isBalance(llvm::StringRef key) {
+  return key == "router_aux_loss_coef" || key == "output_router_logits";
+}
+
+static bool hasExperts(const std::string &directory) {
+  if (directory.empty())
+    return false;
+  std::string type = readModelType(directory);
+  bool found = type == "mixtral" || llvm::StringRef(type).contains("moe");
+  for (const char *key :
+       {"num_experts", "num_local_experts", "n_routed_experts"})
+    found |= !readConfigValue(directory, key).empty();
+  return found;
+}
+
+/// The coefficient of the loss that balances experts by the values given, else
+/// by config.json, else by transformers; 0 for none.
+static double getBalance(Translator &t, const RecipeEntry &entry,
+                         const yaml::Content *flag,
+                         const yaml::Content *number) {
+  auto choose = [&](const yaml::Content *given, const char *key,
+                    const char *implied) {
+    std::string text = given ? llvm::StringRef(given->text).lower()
+                             : readConfigValue(t.getModelDirectory(), key);
+    return text.empty() ? implied : text;
+  };
+  std::string isOn = choose(flag, "output_router_logits", "false");
+  std::string coefficient = choose(number, "router_aux_loss_coef", "0.001");
+  double value = 0;
+  if (isOn != "true" && isOn != "false")
+    t.fail(entry,
+           "output_router_logits: expected true or false, found " + isOn);
+  else if (llvm::StringRef(coefficient).getAsDouble(value) ||
+           !(value >= 0 && std::isfinite(value)))
+    t.fail(entry, "router_aux_loss_coef: expected a number of 0 or more, "
+                  "found " +
+                      coefficient);
+  return isOn == "true" ? value : 0;
+}
+
 /// Why a member of model_config asks for nothing; empty if it asks for
 /// something.
 static std::string explainHarmless(const Translator &t,
-                                   const RecipeEntry &entry,
                                    const yaml::Member &member) {
   std::string directory = t.getModelDirectory();
   if (directory.empty())
     return "";
   if (isSame(member.value, readConfigValue(directory, member.key)))
     return "config.json says the same";
-  if (member.key != "router_aux_loss_coef" &&
-      member.key != "output_router_logits")
+  if (!isBalance(member.key))
     return "";
-  std::string type = readModelType(directory);
-  bool hasExperts = type == "mixtral" || llvm::StringRef(type).contains("moe");
-  for (const char *key :
-       {"num_experts", "num_local_experts", "n_routed_experts"})
-    hasExperts |= !readConfigValue(directory, key).empty();
-  if (!hasExperts)
-    return "the model has no experts to balance";
-  // The recipe's value, or that of config.json, or that of transformers.
-  auto is = [&](const char *key, const char *json, const char *implied) {
-    if (const yaml::Content *given = entry.node->find(key))
-      return isSame(*given, json);
-    std::string own = readConfigValue(directory, key);
-    return (own.empty() ? implied : own) == json;
-  };
-  return is("output_router_logits", "false", "false") ||
-                 is("router_aux_loss_coef", "0.0", "0.001")
-             ? "the loss that balances experts is not added"
-             : "";
+  // What a recipe changes is an option.
+  return hasExperts(directory) ? "the loss that balances experts is as before"
+                               : "the model has no experts to balance";
 }
 
 void poplar::decideModelConfig(Translator &t, const RecipeEntry &entry) {
   if (!t.isMap(entry))
     return;
+  double before = 0, balance = 0;
+  if (hasExperts(t.getModelDirectory())) {
+    before = getBalance(t, entry, nullptr, nullptr);
+    balance = getBalance(t, entry, entry.node->find("output_router_logits"),
+                         entry.node->find("router_aux_loss_coef"));
+  }
   std::string reasons;
   for (const yaml::Member &member : entry.node->members) {
-    std::string reason = explainHarmless(t, entry, member);
-    if (reason.empty()) {
-      t.refuse(entry,
-               member.key == "output_router_logits" ||
-                       member.key == "router_aux_loss_coef"
-                   ? "the loss that balances experts is not computed; remove "
-                     "output_router_logits and router_aux_loss_coef"
-                   : member.key + ": change config.json of the model, and "
-                                  "remove it");
-      return;
+    if (std::string reason = explainHarmless(t, member); !reason.empty()) {
+      reasons += (reasons.empty() ? "" : "; ") + member.key + ": " + reason;
+      continue;
     }
-    reasons += (reasons.empty() ? "" : "; ") + member.key + ": " + reason;
+    t.refuse(entry, isBalance(member.key)
+                        ? "what changes depends on config.json of the model"
+                        : member.key + ": change config.json of the model, and "
+                                       "remove it");
+    return;
   }
-  t.ignore(entry, reasons.empty() ? "nothing is changed" : reasons);
+  if (balance != 0 && !getPreference(t).empty())
+    t.refuse(entry, "pairs are scored without the loss that balances experts; "
+                    "remove output_router_logits");
+  else if (balance != before)
+    t.honour(entry, "--router-aux-loss-coef", formatNumber(balance));
+  else
+    t.ignore(entry, reasons.empty() ? "nothing is changed" : reasons);
 }
 
 static std::vector<std::string> listTexts(const RecipeEntry &entry) {

@@ -207,7 +207,7 @@ void BatchRunner::take(int64_t MicroStep) {
   if (Exec.isFollower())
     return;
   for (int64_t I = 0; I < N; ++I)
-    if (TargetIds[static_cast<size_t>(First + I)] != -1)
+    if (TargetIds[static_cast<size_t>(First + I)] >= 0)
       LossSum += Losses[static_cast<size_t>(I)];
 }
 

@@ -70,7 +70,7 @@ void RawSource::check() {
       RawSource::readPositions(Index, Model.seq_len, Positions.data());
     for (size_t I = 0; I < Length; ++I) {
       int32_t Id = Ids[I];
-      if (Id < 0 || Id >= Model.vocab_size || Targets[I] < -1 ||
+      if (Id < 0 || Id >= Model.vocab_size || Targets[I] < PaddingTarget ||
           Targets[I] >= Model.vocab_size)
         fail("'", File.path(), "': sample ", Index, ", position ", I, ": id ",
              Id, " or target ", Targets[I], " is outside the vocabulary of ",
@@ -84,7 +84,7 @@ void RawSource::check() {
              ": its position in its document is ", Positions[I],
              ", expected 0 or one more than the position before");
       Used.add(Id);
-      Uncounted += Targets[I] == -1;
+      Uncounted += Targets[I] < 0;
       CanBeWide &= I % 2 == 0 || (Id == 0 && Targets[I] <= 0);
       HasOthers |= I % 2 == 0 && Id != 0;
     }
@@ -99,7 +99,7 @@ std::string RawSource::describe() const {
   return "'" + File.path() + "': i32, " + std::to_string(Count) +
          " samples of " + std::to_string(Model.seq_len) + " ids and targets, " +
          Used.describe() + ", " + std::to_string(Uncounted) +
-         " targets are -1 and not counted";
+         " targets are negative and not counted";
 }
 
 void RawSource::readRow(int64_t Index, int64_t Row, int32_t *Out) const {
@@ -139,5 +139,6 @@ void poplar::runtime::maskTokens(uint64_t Key, const ModelInfo &Model,
 }
 
 int64_t poplar::runtime::countTargets(const int32_t *Targets, int64_t Count) {
-  return Count - std::count(Targets, Targets + Count, -1);
+  return std::count_if(Targets, Targets + Count,
+                       [](int32_t Target) { return Target >= 0; });
 }

@@ -16,7 +16,12 @@
 
 namespace poplar::runtime {
 
-/// A source of samples: SeqLen ids, and as many targets (-1: not counted).
+/// The target of a place that no token has, behind those of a sample. It is not
+/// counted, as is -1.
+constexpr int32_t PaddingTarget = -2;
+
+/// A source of samples: SeqLen ids, and as many targets (negative: not
+/// counted).
 class SampleSource {
 public:
   virtual ~SampleSource() = default;
@@ -58,7 +63,7 @@ private:
 
 /// Samples given outright, in their order and around again: per sample SeqLen
 /// ids, SeqLen targets and, if the program was made for packing, SeqLen
-/// positions, raw i32. Targets of -1 are not counted.
+/// positions, raw i32. Targets of -1 are not counted, nor is padding.
 class RawSource : public SampleSource {
 public:
   RawSource(const std::string &Path, const ModelInfo &Model);

@@ -116,7 +116,7 @@ void ExampleSource::read(int64_t Index, int32_t *Ids, int32_t *Targets) {
   else
     Used = readPart(Sample, Ids, Targets);
   std::fill(Ids + Used, Ids + Model.seq_len, 0);
-  std::fill(Targets + Used, Targets + Model.seq_len, -1);
+  std::fill(Targets + Used, Targets + Model.seq_len, PaddingTarget);
 }
 
 void ExampleSource::readPositions(int64_t Index, int64_t Length,

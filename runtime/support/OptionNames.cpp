@@ -164,6 +164,9 @@ const std::vector<OtherNames> &poplar::runtime::getOtherNames() {
       {"hidden-dropout attention-dropout resid-pdrop", "dropout", "import", ""},
       {"neftune-noise-alpha noisy-embedding-alpha neftune", "neftune-alpha",
        "import", ""},
+      {"router-aux-loss-coefficient aux-loss-coef moe-aux-loss-coeff "
+       "output-router-logits",
+       "router-aux-loss-coef", "import", ""},
       {"", "mask-token-id", "import", ""},
       {"", "special-token-ids", "import", ""},
       {"", "ignore-key", "import", ""},

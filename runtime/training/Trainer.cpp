@@ -23,6 +23,7 @@
 #include "program/ProductTrace.h"
 #include "support/Error.h"
 #include "support/Files.h"
+#include "support/JSON.h"
 #include "support/RunDirectory.h"
 #include "training/Course.h"
 #include "training/Optimizer.h"
@@ -53,6 +54,16 @@ static size_t getHeapBytes() {
 /// As a state records it.
 static std::string getPreference(const Options &O) {
   return O.Preference.empty() ? "none" : "'" + O.Preference + "'";
+}
+
+/// Whether losses have a part that balances experts.
+static bool balancesExperts(const ModelInfo &Model) {
+  if (!*Model.config)
+    return false;
+  json::Value Config =
+      json::parse(Model.config, "the program's configuration of its model");
+  const json::Value *Flag = Config.find("output_router_logits");
+  return Flag && Flag->kind() == json::Value::Boolean && Flag->asBool();
 }
 
 /// Fails if three steps in a row leave memory allocated, of those after step
@@ -215,6 +226,10 @@ Trainer::Trainer(const PoplarProgram &Program, const Options &Given,
          Model.Adapter.Rank ? " and --lora-dropout 0" : "",
          " and without --neftune-alpha"
          ", as trl trains on pairs");
+  if (!O.Preference.empty() && balancesExperts(Model))
+    fail("--preference scores pairs by their losses, to which this program "
+         "adds the loss that balances experts; import the model with "
+         "--router-aux-loss-coef 0");
   if (!O.Preference.empty())
     Pairs.emplace(O);
   Optim.setLossScale(O.LossScale);

@@ -24,6 +24,9 @@ checkpoints.
 packed-* are of the checkpoints of the same names without that: batch3.tokens
 has positions [T] as a third row, with several documents in a sample; attention
 has a block-diagonal mask. They must be what the documents give one by one.
+
+balanced-* are of such checkpoints, too, with the loss that balances experts. A target
+of -2 is padding behind a sample.
 """
 
 import argparse
@@ -613,6 +616,11 @@ def make_packed(name, directory):
     assert abs(loss - alone) <= 1e-6 * alone, (loss, alone)
     for key, gradient in gradients.items():
         assert torch.allclose(gradient, single[key], rtol=1e-4, atol=1e-6), key
+    save_measured(name, directory, loss, count, gradients)
+
+
+def save_measured(name, directory, loss, count, gradients):
+    """What is known of a batch of three samples."""
     save_file(gradients, os.path.join(directory, "batch3.gradients.safetensors"))
     norm = torch.stack([g.double().norm() for g in gradients.values()]).norm()
     with open(os.path.join(directory, "expected.json"), "w") as file:
@@ -631,6 +639,53 @@ def make_packed(name, directory):
     print(f"{name}: {expected['batches']}")
 
 
+# The target of a place behind a sample's tokens.
+PADDING = -2
+BALANCED = {"balanced-mixtral": "mixtral", "balanced-qwen2_moe": "qwen2_moe"}
+COEFFICIENT = 0.2
+
+
+def make_balanced_batch():
+    """Samples of 24, 17 and 11 tokens; some targets do not count."""
+    ids, targets = make_batch("mixtral", 3)
+    targets[0, :4] = -1
+    for row, length in enumerate((SEQ_LEN, 17, 11)):
+        ids[row, length:] = 0
+        targets[row, length - 1 : length] = -1
+        targets[row, length:] = PADDING
+    return ids, targets
+
+
+def balanced_loss(model, ids, targets):
+    """Of each sample what the model itself says, as often as it has targets."""
+    counts, loss = (targets >= 0).sum(dim=1), 0
+    for row, count in enumerate(counts):
+        own = targets[row : row + 1]
+        labels = torch.where(own >= 0, own, -100)
+        out = model(
+            input_ids=ids[row : row + 1],
+            attention_mask=(own != PADDING).long(),
+            labels=labels,
+            shift_labels=labels,
+            output_router_logits=True,
+        )
+        loss = loss + out.loss * count / counts.sum()
+    return loss
+
+
+def make_balanced(name, directory):
+    os.makedirs(directory, exist_ok=True)
+    model = make_model(BALANCED[name])
+    model.router_aux_loss_coef = COEFFICIENT
+    ids, targets = make_balanced_batch()
+    write_tokens(os.path.join(directory, "batch3.tokens"), ids, targets)
+    loss = balanced_loss(model, ids, targets)
+    loss.backward()
+    gradients = tensors_of(model, lambda parameter: parameter.grad)
+    count = int((targets >= 0).sum())
+    save_measured(name, directory, loss.item(), count, gradients)
+
+
 def main():
     here = os.path.dirname(os.path.abspath(__file__))
     default = os.path.join(here, "..", "..", "test", "Integration", "goldens")
@@ -640,10 +695,10 @@ def main():
     arguments = parser.parse_args()
     # One thread: the order of additions, and so the last bits, are fixed.
     torch.set_num_threads(1)
-    for name in arguments.only or CONFIGS | VARIANTS | PACKED:
-        (make_packed if name in PACKED else make)(
-            name, os.path.join(arguments.out, name)
-        )
+    makers = {name: make for name in CONFIGS | VARIANTS}
+    makers |= dict.fromkeys(PACKED, make_packed) | dict.fromkeys(BALANCED, make_balanced)
+    for name in arguments.only or makers:
+        makers[name](name, os.path.join(arguments.out, name))
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Format.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
@@ -44,6 +45,7 @@ struct Arguments {
   int64_t seqLen = 0;
   double dropout = 0;
   double noiseAlpha = 0;
+  double balance = 0;
   bool packing = false;
   bool withoutTokenizer = false;
   poplar::NNAddAdaptersOptions adapters;
@@ -157,6 +159,9 @@ static std::string describe(mlir::ModuleOp module, const Arguments &arguments,
     stream << llvm::formatv("noise     of NEFTune with alpha {0} is added to "
                             "embeddings in training\n",
                             *alpha);
+  if (summary.balance > 0)
+    stream << "balance   of experts is part of the loss, with the coefficient "
+           << llvm::format("%g\n", summary.balance);
   if (arguments.packing)
     stream << "packing   examples share samples: attention does not look "
               "across their borders\n";
@@ -479,6 +484,14 @@ void addImportCommand(CLI::App &app, int &status) {
                    "hidden size) to embeddings in training, as NEFTune does "
                    "(default: 0, none)")
       ->type_name("A");
+  CLI::Option *balance =
+      command
+          ->add_option("--router-aux-loss-coef", arguments->balance,
+                       "Coefficient of the loss that balances experts, 0 for "
+                       "none, in place of what the configuration says by "
+                       "output_router_logits and router_aux_loss_coef "
+                       "(default: that)")
+          ->type_name("C");
   command
       ->add_option("--ignore-key", arguments->ignoredKeys,
                    "Key of the configuration to ignore, although it may change "
@@ -528,6 +541,8 @@ void addImportCommand(CLI::App &app, int &status) {
     if (dropout->count())
       options.dropout = arguments->dropout;
     options.noiseAlpha = arguments->noiseAlpha;
+    if (balance->count())
+      options.balance = arguments->balance;
     options.packing = arguments->packing;
     options.ignoredKeys = arguments->ignoredKeys;
     options.specialTokenIds = arguments->specialTokenIds;

@@ -195,9 +195,9 @@ TrainingArguments::TrainingArguments(CLI::App *command, bool isFineTuning)
 void TrainingArguments::addImportOptions(CLI::App *command) {
   const CLI::App &lender = *lenders.get_subcommand("import");
   import.addOf(command, lender,
-               {"seq-len", "dropout", "neftune-alpha", "ignore-key",
-                "no-tokenizer", "mask-token-id", "special-token-ids",
-                "optimizer-states"},
+               {"seq-len", "dropout", "neftune-alpha", "router-aux-loss-coef",
+                "ignore-key", "no-tokenizer", "mask-token-id",
+                "special-token-ids", "optimizer-states"},
                "Model");
   if (!isFineTuning)
     return;
@@ -283,6 +283,10 @@ std::string TrainingArguments::completeImport() {
   if (hasPairs && import.isGiven("neftune-alpha"))
     return "--preference trains without noise, as axolotl does: leave out "
            "--neftune-alpha";
+  if (std::vector<std::string> given = import.getValues("router-aux-loss-coef");
+      hasPairs && !given.empty() && std::atof(given.back().c_str()) != 0)
+    return "--preference trains without the loss that balances experts: leave "
+           "out --router-aux-loss-coef";
   if (hasPairs)
     completePairs(words);
   if (isFineTuning && packs)

@@ -157,12 +157,23 @@ TEST_F(RecipeTest, ModelConfigMayAskForNothing) {
   EXPECT_EQ(listRefused(complete(balance)), "");
   write("model/config.json", R"({"num_local_experts": 8, "rope_theta": 1e6,
       "router_aux_loss_coef": 0.02})");
-  EXPECT_EQ(listRefused(complete(balance)), "model_config");
-  EXPECT_EQ(listRefused(complete("model_config: {output_router_logits: true, "
-                                 "router_aux_loss_coef: 0}\n")),
-            "");
-  EXPECT_EQ(listRefused(complete("model_config: {router_aux_loss_coef: 1}\n")),
-            "");
+  const std::string option = "--router-aux-loss-coef";
+  EXPECT_TRUE(has(translate(balance), option + " 0.02"));
+  EXPECT_TRUE(has(translate("model_config: {output_router_logits: true, "
+                            "router_aux_loss_coef: 0.5}\n"),
+                  option + " 0.5"));
+  for (const char *nothing :
+       {"output_router_logits: true, router_aux_loss_coef: 0",
+        "router_aux_loss_coef: 1"})
+    EXPECT_FALSE(has(
+        translate(std::string("model_config: {") + nothing + "}\n"), option))
+        << nothing;
+  EXPECT_NE(fail(complete("model_config: {output_router_logits: yes, "
+                          "router_aux_loss_coef: -1}\n"))
+                .find("expected"),
+            std::string::npos);
+  EXPECT_TRUE(has(" " + listRefused(complete(balance + "rl: dpo\n")) + " ",
+                  "model_config"));
   EXPECT_EQ(listRefused(complete("model_config: {rope_theta: 1000000}\n")), "");
   EXPECT_EQ(listRefused(complete("model_config: {rope_theta: 10000}\n")),
             "model_config");

@@ -339,7 +339,7 @@ TEST_F(SourceTest, RawSamples) {
   EXPECT_EQ(countTargets(Targets.data(), 16), 15);
   EXPECT_MENTIONS(Source.describe(), "2 samples of 16 ids and targets, 2 of "
                                      "256 ids are used, the largest is 6, 1 "
-                                     "targets are -1 and not counted");
+                                     "targets are negative and not counted");
   Values[0] = 256;
   writeFile(Dir / "b.ids", toBytes(Values));
   EXPECT_MENTIONS(messageOf([&] { RawSource(Dir / "b.ids", Model); }),

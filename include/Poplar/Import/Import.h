@@ -25,6 +25,9 @@ struct ImportOptions {
   std::optional<double> dropout;
   /// Alpha of the noise that training adds to embeddings (NEFTune); 0 for none.
   double noiseAlpha = 0;
+  /// The coefficient of the loss that balances experts, 0 for none, in place of
+  /// what the configuration says.
+  std::optional<double> balance;
   /// Whether documents share samples: the model takes the positions of tokens,
   /// and attention does not look across documents.
   bool packing = false;
@@ -44,6 +47,8 @@ struct ImportSummary {
   int64_t positions = 0;
   /// Where the id of the mask token was found.
   std::string maskSource;
+  /// The coefficient of the loss that balances experts; 0 for none.
+  double balance = 0;
   /// The architecture whose model of text this is; empty if the model is whole.
   std::string multimodal;
 };

@@ -52,6 +52,7 @@ public:
   void getDependentDialects(DialectRegistry &registry) const override {
     Base::getDependentDialects(registry);
     registry.addExtension(+[](MLIRContext *context, nn::NNDialect *) {
+      attachBalanceLowerings(*context);
       attachColumnLowerings(*context);
       attachElementwiseLowerings(*context);
       attachEmbeddingLowerings(*context);

@@ -19,8 +19,7 @@ static Value isCounted(ElementBuilder &b, Value target) {
   return arith::CmpIOp::create(b, arith::CmpIPredicate::sge, target, b.i32(0));
 }
 
-/// The largest logit of each token, and the sum of exp(logit - largest).
-static std::pair<Value, Value> reduceLogits(LinalgBuilder &l, Value logits) {
+std::pair<Value, Value> poplar::reduceLogits(LinalgBuilder &l, Value logits) {
   Value max = l.reduceRows(
       {{logits, "btd"}}, -std::numeric_limits<double>::infinity(),
       [](ElementBuilder &b, ValueRange in, Value running) -> Value {

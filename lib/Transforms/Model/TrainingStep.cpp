@@ -350,7 +350,8 @@ static LogicalResult buildInference(func::FuncOp model, Entry entry,
 /// The logits: the one floating-point value, parameters apart, that meets the
 /// targets.
 static FailureOr<Value> findLogits(func::FuncOp model) {
-  llvm::DenseSet<Value> dependsOnTargets = {model.getArgument(kTargets)};
+  llvm::DenseSet<Value> dependsOnTargets = {model.getArgument(kTargets)},
+                        losses;
   llvm::DenseSet<Value> dependsOnIds = {model.getArgument(kIds)};
   for (auto receive : model.getOps<zero::ReceiveOp>())
     dependsOnIds.insert(receive.getValue());
@@ -365,7 +366,11 @@ static FailureOr<Value> findLogits(func::FuncOp model) {
       dependsOnIds.insert(op.result_begin(), op.result_end());
     if (!reads(dependsOnTargets))
       continue;
+    bool addsToLoss = reads(losses);
     dependsOnTargets.insert(op.result_begin(), op.result_end());
+    losses.insert(op.result_begin(), op.result_end());
+    if (addsToLoss)
+      continue;
     for (Value operand : op.getOperands()) {
       if (dependsOnTargets.contains(operand) || !dependsOnIds.contains(operand))
         continue;

@@ -215,3 +215,19 @@ func.func @elementwise(%x: tensor<?x4x8xf16>, %w: tensor<8x8xf32>, %acc: tensor<
   %9 = nn.linear_grad_weight %8, %x into %acc : (tensor<?x4x8xf16>, tensor<?x4x8xf16>, tensor<8x8xf32>) -> tensor<8x8xf32>
   return %8, %9 : tensor<?x4x8xf16>, tensor<8x8xf32>
 }
+
+// The columns of a sample are added up over its tokens.
+// CHECK-LABEL: func @balance
+func.func @balance(%logits: tensor<?x4x3xf32>, %experts: tensor<?x8xi32>, %sums: tensor<?x4x6xf32>, %loss: tensor<?x4xf32>, %targets: tensor<?x4xi32>) -> tensor<?x4xf32> {
+  // CHECK: tensor.extract %{{.*}} : tensor<?x8xi32>
+  // CHECK: tensor.extract %{{.*}} : tensor<?x8xi32>
+  // CHECK: math.exp
+  // CHECK-NEXT: arith.divf
+  %more = nn.count_experts %sums, %logits, %experts : (tensor<?x4x6xf32>, tensor<?x4x3xf32>, tensor<?x8xi32>) -> tensor<?x4x6xf32>
+  // CHECK: linalg.generic {{.*}}iterator_types = ["parallel", "reduction", "parallel"]} ins({{.*}}) outs({{.*}} : tensor<?x6xf32>)
+  // Padding has the target -2.
+  // CHECK: arith.constant -1 : i32
+  // CHECK-NEXT: arith.cmpi sge
+  %all = nn.balance_loss %loss, %targets, %more factor 1.0e-02 : tensor<?x4xf32>, tensor<?x4xi32>, tensor<?x4x6xf32>
+  return %all : tensor<?x4xf32>
+}

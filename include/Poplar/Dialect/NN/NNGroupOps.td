@@ -88,6 +88,85 @@ def NN_RouteGradOp : NN_GradientOp<"route_grad",
   }];
 }
 
+def NN_JoinOp : NN_ForwardOp<"join"> {
+  let summary = "The columns of x, then those of y, then zeros";
+  let description = [{
+    As many zeros as the result has columns beyond those of x and y.
+    ```mlir
+    %wide = nn.join %x : (tensor<?x16x8xf32>) -> tensor<?x16x12xf32>
+    ```
+  }];
+  let arguments = (ins NN_Activation:$x, Optional<NN_Activation>:$y);
+  let results = (outs NN_Activation:$result);
+  let assemblyFormat = [{
+    $x (`,` $y^)? attr-dict `:` functional-type(operands, results)
+  }];
+}
+
+def NN_CountExpertsOp : NN_ForwardOp<"count_experts",
+    [AllTypesMatch<["sums", "result"]>]> {
+  let summary = "Adds a layer's choices of experts and their probabilities";
+  let description = [{
+    sums [B,T,2E]: the first E columns grow by 1 for each expert that the token
+    goes to, the others by softmax(logits). Only the latter has a gradient.
+    ```mlir
+    %more = nn.count_experts %sums, %logits, %experts : (tensor<?x16x16xf32>,
+        tensor<?x16x8xf32>, tensor<?x32xi32>) -> tensor<?x16x16xf32>
+    ```
+  }];
+  let arguments = (ins NN_Activation:$sums, NN_Activation:$logits,
+                       NN_Ids:$experts);
+  let results = (outs NN_Activation:$result);
+  let assemblyFormat = [{
+    $sums `,` $logits `,` $experts attr-dict
+    `:` functional-type(operands, results)
+  }];
+}
+
+def NN_CountExpertsGradOp : NN_GradientOp<"count_experts_grad",
+    [AllTypesMatch<["logits", "result"]>]> {
+  let summary = "Gradient of count_experts with respect to logits";
+  let arguments = (ins NN_Activation:$dsums, NN_Activation:$logits);
+  let results = (outs NN_Activation:$result);
+  let assemblyFormat = [{
+    $dsums `,` $logits attr-dict `:` functional-type(operands, results)
+  }];
+}
+
+def NN_BalanceLossOp : NN_ForwardOp<"balance_loss",
+    [AllTypesMatch<["loss", "result"]>]> {
+  let summary = "Adds to the loss of each token how uneven its sample's experts are";
+  let description = [{
+    sums [B,T,2E] are those of nn.count_experts over all layers. With F and P the
+    sums of their two halves over the n tokens of a sample,
+    `result[b,t] = loss[b,t] + factor / n^2 sum_e F_e P_e`, and 0 where the target
+    is not counted. Places with the target -2 have no token.
+    ```mlir
+    %more = nn.balance_loss %loss, %targets, %sums factor 1.0e-03
+        : tensor<?x16xf32>, tensor<?x16xi32>, tensor<?x16x16xf32>
+    ```
+  }];
+  let arguments = (ins NN_PerToken:$loss, NN_Ids:$targets, NN_Activation:$sums,
+                       F64Attr:$factor);
+  let results = (outs NN_PerToken:$result);
+  let assemblyFormat = [{
+    $loss `,` $targets `,` $sums `factor` $factor attr-dict
+    `:` type($loss) `,` type($targets) `,` type($sums)
+  }];
+}
+
+def NN_BalanceLossGradOp : NN_GradientOp<"balance_loss_grad",
+    [AllTypesMatch<["sums", "dsums"]>, AllTypesMatch<["dresult", "dloss"]>]> {
+  let summary = "Gradient of balance_loss with respect to loss and sums";
+  let arguments = (ins NN_PerToken:$dresult, NN_Ids:$targets,
+                       NN_Activation:$sums, F64Attr:$factor);
+  let results = (outs NN_PerToken:$dloss, NN_Activation:$dsums);
+  let assemblyFormat = [{
+    $dresult `,` $targets `,` $sums `factor` $factor attr-dict
+    `:` type($dresult) `,` type($targets) `,` type($sums)
+  }];
+}
+
 def NN_ExpertLinearOp : NN_ForwardOp<"expert_linear",
     [DeclareOpInterfaceMethods<ModelFactsOpInterface, ["getTensorParts"]>]> {
   let summary = "x W_e^T for each expert e of a token";
