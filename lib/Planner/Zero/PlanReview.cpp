@@ -15,6 +15,10 @@
 
 using namespace poplar;
 
+/// Of more devices, alternatives leave none out: that takes as long as the
+/// search of the plan did.
+static constexpr size_t mostLeftOutOf = 1024;
+
 namespace {
 
 class Reviewer {
@@ -191,6 +195,7 @@ void Reviewer::addAlternatives(PlanReview &review,
                                const BatchPolicy &policy) const {
   PlanChoices choices;
   choices.globalBatch = written.globalBatch;
+  choices.leaveOut = cluster.ranks.size() <= mostLeftOutOf;
   review.alternatives = searchPlans(cluster, model, policy, choices);
   const Allocation &now = review.plan.allocation;
   auto percent = [&](double seconds) {
