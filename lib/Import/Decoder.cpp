@@ -47,6 +47,7 @@ private:
   Value feedForward(Unit &unit, Value x);
   Value shareExpert(Unit &unit, Value x);
   Value mixExperts(Unit &unit, Value x);
+  Value mixStackedExperts(Unit &unit, Value x);
   Value addDelta(Unit &unit, Value x, Value delta, StringRef name, double p);
   Value buildBlock(Unit &unit, const LayerKind &kind);
   Value buildHead(Unit &unit);
@@ -78,8 +79,10 @@ bool DecoderBuilder::readShape() {
   positions = config.getSize("max_position_embeddings", family.maxPositions);
   eps = config.getEpsilon(family.epsKey, family.eps);
   stdDev = config.getPositive("initializer_range", family.stdDev);
-  activation = config.getActivation(family.activationKey, family.activation,
-                                    family.geluIsTanh);
+  // Stacked experts have another one.
+  if (!family.mixture.isStacked)
+    activation = config.getActivation(family.activationKey, family.activation,
+                                      family.geluIsTanh);
   tied = config.getBool("tie_word_embeddings", family.tied);
   seqLen = config.getSeqLen(positions, /*learned=*/false);
   return !config.failed();
@@ -107,6 +110,8 @@ bool DecoderBuilder::readAttention() {
       1 / std::sqrt(static_cast<double>(attention.headDim)));
   attention.causal = true;
   attention.cap = family.attentionCap;
+  if (family.hasSinks)
+    attention.sinks = stdDev;
   config.checkSize("num_attention_heads * head_dim",
                    static_cast<double>(attention.heads) * attention.headDim);
   if (config.failed())
@@ -290,7 +295,7 @@ Value DecoderBuilder::shareExpert(Unit &unit, Value x) {
 /// before the last product, which adds them up.
 Value DecoderBuilder::mixExperts(Unit &unit, Value x) {
   const Mixture &m = family.mixture;
-  std::string router = m.name + ".gate", name = m.name + ".experts";
+  std::string router = m.name + "." + m.router, name = m.name + ".experts";
   Value logits = unit.linear(router, x, m.experts, stdDev, false);
   Unit::Route route = unit.route(router, logits, m.perToken, m.normalized);
   Unit::Experts inwards = {m.experts, m.inner, hidden, m.perToken * m.inner};
@@ -303,6 +308,25 @@ Value DecoderBuilder::mixExperts(Unit &unit, Value x) {
   Value sum = unit.expertLinear(name, m.down, product, route.experts,
                                 {m.experts, hidden, m.inner, hidden}, stdDev);
   return m.sharedInner ? unit.add(sum, shareExpert(unit, x)) : sum;
+}
+
+/// Experts whose weights are stacked. The biases of the last product are
+/// weighed as its rows are.
+Value DecoderBuilder::mixStackedExperts(Unit &unit, Value x) {
+  const Mixture &m = family.mixture;
+  std::string router = m.name + "." + m.router, name = m.name + ".experts";
+  std::string wide = name + "." + m.gate, narrow = name + "." + m.down;
+  Value logits = unit.linear(router, x, m.experts, stdDev, /*bias=*/true);
+  Unit::Route route = unit.route(router, logits, m.perToken, m.normalized);
+  Value product = unit.stackedLinear(
+      wide, x, route.experts,
+      {m.experts, 2 * m.inner, hidden, 2 * m.perToken * m.inner}, stdDev);
+  product = unit.expertBias(wide, product, route.experts, m.experts);
+  product = unit.clampedGlu(name, product, m.gluAlpha, m.gluLimit);
+  product = unit.weigh(name, product, route.scores);
+  Value sum = unit.stackedLinear(narrow, product, route.experts,
+                                 {m.experts, hidden, m.inner, hidden}, stdDev);
+  return unit.add(sum, unit.weighedBias(narrow, route, m.experts, hidden));
 }
 
 /// x + delta, with what comes between.
@@ -323,7 +347,12 @@ Value DecoderBuilder::buildBlock(Unit &unit, const LayerKind &kind) {
                family.attentionOutputDropout);
   if (!family.isParallel)
     normed = family.preNorm ? norm(unit, names.mlpNorm, x) : x;
-  delta = kind.isSparse ? mixExperts(unit, normed) : feedForward(unit, normed);
+  if (!kind.isSparse)
+    delta = feedForward(unit, normed);
+  else if (family.mixture.isStacked)
+    delta = mixStackedExperts(unit, normed);
+  else
+    delta = mixExperts(unit, normed);
   if (family.postNorm)
     delta = norm(unit, names.mlpPostNorm, delta);
   return addDelta(unit, x, delta, "mlp.dropout", family.mlpOutputDropout);

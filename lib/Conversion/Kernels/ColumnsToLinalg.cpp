@@ -44,10 +44,8 @@ static int64_t getWidth(Value value) {
   return cast<RankedTensorType>(value.getType()).getDimSize(2);
 }
 
-/// A tensor like `like`, of `type`, whose element (b, t, d) is computed by
-/// `body` from its place alone.
-static Value mapPlaces(LinalgBuilder &l, RankedTensorType type, Value like,
-                       llvm::function_ref<Value(ElementBuilder &)> body) {
+Value poplar::mapPlaces(LinalgBuilder &l, RankedTensorType type, Value like,
+                        llvm::function_ref<Value(ElementBuilder &)> body) {
   Value init = l.empty(like, type.getShape(), type.getElementType());
   return l.generic("btd", {}, {{init, "btd"}},
                    [&](ElementBuilder &b, ValueRange, ValueRange) {

@@ -39,6 +39,8 @@ TYPES = (
 )
 # On vector units, and from sm_80 on tensor cores.
 ALONE = [
+    ("gpt_oss", "ampere", 1e-5),
+    ("gpt_oss", "hopper_bf16", 1e-2),
     ("mixtral", "turing_f16", 1e-2),
     ("mixtral", "hopper_bf16", 1e-2),
     ("qwen2_moe", "hopper_bf16", 1e-2),
