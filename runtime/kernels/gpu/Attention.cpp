@@ -321,8 +321,8 @@ extern "C" void poplar_gpu_attention_sinks(const PoplarAttention *desc,
       static_cast<float *>(lse) +
       (token / desc->seq_len * desc->num_heads + head) * desc->seq_len +
       token % desc->seq_len;
-  // All lanes have read it before the first one writes.
-  float before = broadcast(*own, 0);
+  // Only the lane that writes it reads it.
+  float before = broadcast(threadX() == 0 ? *own : 0.0f, 0);
   float sink = loadElement(sinks, desc->type, head),
         distance = (sink - before) * kLog2E,
         power = exp2(-__builtin_fabsf(distance));
