@@ -69,14 +69,17 @@ LOSS_SCALE = {"f64": 1.0, "f32": 1.0, "bf16": 1.0, "f16": 1024.0}
 
 def train_there(model, ids, targets, rate, precision):
     """The losses of AdamW with f32 masters of what is trained in another format."""
-    parameters = [p for p in model.parameters() if p.requires_grad]
+    named = [(n, p) for n, p in model.named_parameters() if p.requires_grad]
+    parameters = [p for _, p in named]
+    # Biases of stacked experts are matrices.
+    is_decayed = [p.dim() >= 2 and not n.endswith("bias") for n, p in named]
     wide = torch.float64 if precision == "f64" else torch.float32
     masters = [p.detach().to(wide).clone() for p in parameters]
     options = check_peft.OPTIMIZER
     optimizer = torch.optim.AdamW(
         [
             {
-                "params": [m for m in masters if (m.dim() >= 2) == decays],
+                "params": [m for m, d in zip(masters, is_decayed) if d == decays],
                 "weight_decay": options["weight_decay"] * decays,
             }
             for decays in (True, False)
