@@ -304,10 +304,11 @@ static llvm::json::Value makeValue(const std::string &text) {
 /// Adds a fact for each Fixed key: a configuration without it has a neutral
 /// value, too.
 static void addFixed(llvm::ArrayRef<Key> table, const std::string &prefix,
-                     llvm::json::Array &facts) {
+                     llvm::json::Array &facts,
+                     llvm::ArrayRef<Key> overriding = {}) {
   for (const Key &key : table) {
     addFixed(key.members, prefix + key.name + ".", facts);
-    if (key.role != Key::Fixed)
+    if (key.role != Key::Fixed || findKey(overriding, key.name))
       continue;
     llvm::json::Array values;
     for (const std::string &text : key.allowed)
@@ -325,8 +326,8 @@ static void addFixed(llvm::ArrayRef<Key> table, const std::string &prefix,
 std::string Config::formatFacts() const {
   llvm::ArrayRef<Key> tables[] = {family.keys, getCommonKeys()};
   llvm::json::Array all = facts;
-  for (llvm::ArrayRef<Key> table : tables)
-    addFixed(table, "", all);
+  addFixed(family.keys, "", all);
+  addFixed(getCommonKeys(), "", all, family.keys);
   llvm::json::Array known(listKeys(tables));
   for (const std::string &key : options.ignoredKeys)
     known.push_back(key);
@@ -368,6 +369,9 @@ OwningOpRef<ModuleOp> Config::finish(ModelBuilder &builder, Value loss,
   model.setHiddenSize(summary.hiddenSize);
   model.setNumLayers(summary.layers);
   model.setNumParameters(static_cast<int64_t>(builder.getNumElements()));
+  // What is written is not quantised.
+  if (document.getRoot()["quantization_config"].isObject())
+    document.remove("quantization_config");
   model.setConfig(document.getText());
   model.setConfigFacts(formatFacts());
   if (options.dropout)

@@ -36,6 +36,7 @@ std::vector<Family> getGemmaFamilies();
 std::vector<Family> getGLMFamilies();
 std::vector<Family> getGPT2Families();
 std::vector<Family> getGPTNeoXFamilies();
+std::vector<Family> getGptOssFamilies();
 std::vector<Family> getLlamaFamilies();
 std::vector<Family> getMixtralFamilies();
 std::vector<Family> getOlmoFamilies();

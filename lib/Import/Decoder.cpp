@@ -52,7 +52,9 @@ private:
                    int64_t width);
   Value feedForward(Unit &unit, Value x);
   Value shareExpert(Unit &unit, Value x);
+  Unit::Route chooseExperts(Unit &unit, Value x, bool bias, Value &sums);
   Value mixExperts(Unit &unit, Value x, Value &sums);
+  Value mixStackedExperts(Unit &unit, Value x, Value &sums);
   Value addDelta(Unit &unit, Value x, Value delta, StringRef name, double p);
   Value buildBlock(Unit &unit, const LayerKind &kind);
   Value buildHead(Unit &unit);
@@ -87,8 +89,10 @@ bool DecoderBuilder::readShape() {
   positions = config.getSize("max_position_embeddings", family.maxPositions);
   eps = config.getEpsilon(family.epsKey, family.eps);
   stdDev = config.getPositive("initializer_range", family.stdDev);
-  activation = config.getActivation(family.activationKey, family.activation,
-                                    family.geluIsTanh);
+  // Stacked experts have another one.
+  if (!family.mixture.isStacked)
+    activation = config.getActivation(family.activationKey, family.activation,
+                                      family.geluIsTanh);
   tied = config.getBool("tie_word_embeddings", family.tied);
   seqLen = config.getSeqLen(positions, /*learned=*/false);
   return !config.failed();
@@ -116,6 +120,8 @@ bool DecoderBuilder::readAttention() {
       1 / std::sqrt(static_cast<double>(attention.headDim)));
   attention.causal = true;
   attention.cap = family.attentionCap;
+  if (family.hasSinks)
+    attention.sinks = stdDev;
   config.checkSize("num_attention_heads * head_dim",
                    static_cast<double>(attention.heads) * attention.headDim);
   if (config.failed())
@@ -310,15 +316,24 @@ Value DecoderBuilder::shareExpert(Unit &unit, Value x) {
   return unit.weigh(name, product, unit.score(router, logit));
 }
 
+/// Adds what is chosen to the sums that balance experts, if there are any.
+Unit::Route DecoderBuilder::chooseExperts(Unit &unit, Value x, bool bias,
+                                          Value &sums) {
+  const Mixture &m = family.mixture;
+  std::string router = m.name + "." + m.router;
+  Value logits = unit.linear(router, x, m.experts, stdDev, bias);
+  Unit::Route route = unit.route(router, logits, m.perToken, m.normalized);
+  if (sums)
+    sums = unit.countExperts(router, sums, logits, route.experts);
+  return route;
+}
+
 /// The experts' feed-forward layers, their products weighed by the scores
 /// before the last product, which adds them up.
 Value DecoderBuilder::mixExperts(Unit &unit, Value x, Value &sums) {
   const Mixture &m = family.mixture;
-  std::string router = m.name + ".gate", name = m.name + ".experts";
-  Value logits = unit.linear(router, x, m.experts, stdDev, false);
-  Unit::Route route = unit.route(router, logits, m.perToken, m.normalized);
-  if (sums)
-    sums = unit.countExperts(router, sums, logits, route.experts);
+  std::string name = m.name + ".experts";
+  Unit::Route route = chooseExperts(unit, x, /*bias=*/false, sums);
   Unit::Experts inwards = {m.experts, m.inner, hidden, m.perToken * m.inner};
   auto widen = [&](const std::string &leaf) {
     return unit.expertLinear(name, leaf, x, route.experts, inwards, stdDev);
@@ -329,6 +344,24 @@ Value DecoderBuilder::mixExperts(Unit &unit, Value x, Value &sums) {
   Value sum = unit.expertLinear(name, m.down, product, route.experts,
                                 {m.experts, hidden, m.inner, hidden}, stdDev);
   return m.sharedInner ? unit.add(sum, shareExpert(unit, x)) : sum;
+}
+
+/// Experts whose weights are stacked. The biases of the last product are
+/// weighed as its rows are.
+Value DecoderBuilder::mixStackedExperts(Unit &unit, Value x, Value &sums) {
+  const Mixture &m = family.mixture;
+  std::string name = m.name + ".experts";
+  std::string wide = name + "." + m.gate, narrow = name + "." + m.down;
+  Unit::Route route = chooseExperts(unit, x, /*bias=*/true, sums);
+  Value product = unit.stackedLinear(
+      wide, x, route.experts,
+      {m.experts, 2 * m.inner, hidden, 2 * m.perToken * m.inner}, stdDev);
+  product = unit.expertBias(wide, product, route.experts, m.experts);
+  product = unit.clampedGlu(name, product, m.gluAlpha, m.gluLimit);
+  product = unit.weigh(name, product, route.scores);
+  Value sum = unit.stackedLinear(narrow, product, route.experts,
+                                 {m.experts, hidden, m.inner, hidden}, stdDev);
+  return unit.add(sum, unit.weighedBias(narrow, route, m.experts, hidden));
 }
 
 /// x + delta, with what comes between.
@@ -350,8 +383,12 @@ Value DecoderBuilder::buildBlock(Unit &unit, const LayerKind &kind) {
                family.attentionOutputDropout);
   if (!family.isParallel)
     normed = family.preNorm ? norm(unit, names.mlpNorm, x) : x;
-  delta = kind.isSparse ? mixExperts(unit, normed, sums)
-                        : feedForward(unit, normed);
+  if (!kind.isSparse)
+    delta = feedForward(unit, normed);
+  else if (family.mixture.isStacked)
+    delta = mixStackedExperts(unit, normed, sums);
+  else
+    delta = mixExperts(unit, normed, sums);
   if (family.postNorm)
     delta = norm(unit, names.mlpPostNorm, delta);
   x = addDelta(unit, x, delta, "mlp.dropout", family.mlpOutputDropout);

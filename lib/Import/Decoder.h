@@ -46,8 +46,13 @@ struct Mixture {
   /// Whether the scores of a token add up to 1.
   bool normalized = true;
   /// The module of the router and the experts, and their weights.
-  std::string name = "mlp", gate = "gate_proj", up = "up_proj",
+  std::string name = "mlp", router = "gate", gate = "gate_proj", up = "up_proj",
               down = "down_proj";
+  /// The weights of all experts are in one tensor [experts, inputs, outputs],
+  /// with gate and up in neighbouring columns (`gate_up_proj`), and have
+  /// biases, as the router has. The activation is nn.clamped_glu.
+  bool isStacked = false;
+  double gluAlpha = 0, gluLimit = 0;
 };
 
 /// Layers of linear attention (Gated DeltaNet), whose module is `linear_attn`.
@@ -139,6 +144,8 @@ struct Decoder {
   /// What attention gives is multiplied by the sigmoid of a gate, which q_proj
   /// has behind the queries of each head.
   bool hasOutputGate = false;
+  /// A learned score of each head, of the value 0 (`self_attn.sinks`).
+  bool hasSinks = false;
 
   /// Activations outgrow f16.
   bool refusesF16 = false;

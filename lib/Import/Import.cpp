@@ -24,8 +24,8 @@ const std::vector<Family> &import::getFamilies() {
     std::vector<Family> all;
     for (auto *getFamilies :
          {getBertFamilies, getGemmaFamilies, getGLMFamilies, getGPT2Families,
-          getGPTNeoXFamilies, getLlamaFamilies, getMixtralFamilies,
-          getOlmoFamilies, getPhiFamilies, getQwenFamilies,
+          getGPTNeoXFamilies, getGptOssFamilies, getLlamaFamilies,
+          getMixtralFamilies, getOlmoFamilies, getPhiFamilies, getQwenFamilies,
           getQwenLinearFamilies, getQwenMixtureFamilies})
       llvm::append_range(all, getFamilies());
     llvm::sort(all, [](const Family &a, const Family &b) {

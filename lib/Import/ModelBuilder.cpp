@@ -150,9 +150,13 @@ Value Unit::attention(StringRef name, Value query, Value key, Value value,
       {type.getDimSize(0), shape.heads, type.getDimSize(1)},
       builder.getF32Type());
   bool draws = shape.dropout > 0;
+  Value sinks;
+  if (shape.sinks)
+    sinks = parameter((name + ".sinks").str(), {shape.heads},
+                      {nn::InitKind::Normal, *shape.sinks});
   return nn::AttentionOp::create(
              builder, at(name), withWidth(query, shape.heads * shape.headDim),
-             lse, query, key, value, draws ? keys : Value(), positions,
+             lse, query, key, value, draws ? keys : Value(), positions, sinks,
              shape.heads, shape.kvHeads, llvm::APFloat(shape.scale),
              shape.causal, shape.window, llvm::APFloat(shape.dropout),
              draws ? nextOpId++ : 0,
@@ -267,6 +271,45 @@ Value Unit::expertLinear(StringRef name, StringRef leaf, Value x, Value experts,
   return nn::ExpertLinearOp::create(builder, at((name + "." + leaf).str()),
                                     withWidth(x, shape.width), x, experts,
                                     weights, nn::WeightLayout::OutIn);
+}
+
+Value Unit::stackedLinear(StringRef name, Value x, Value experts,
+                          const Experts &shape, double stdDev) {
+  Value stack = parameter(name, {shape.count, shape.inputs, shape.outputs},
+                          Init::normal(stdDev));
+  return nn::ExpertLinearOp::create(builder, at(name),
+                                    withWidth(x, shape.width), x, experts,
+                                    stack, nn::WeightLayout::InOut);
+}
+
+Value Unit::expertBias(StringRef name, Value x, Value experts, int64_t count) {
+  int64_t chosen =
+      getTensor(experts).getDimSize(1) / getTensor(x).getDimSize(1);
+  Value bias =
+      parameter((name + "_bias").str(),
+                {count, getTensor(x).getDimSize(2) / chosen}, Init::zeros());
+  return nn::ExpertBiasOp::create(builder, at(name), x.getType(), x, experts,
+                                  bias);
+}
+
+Value Unit::weighedBias(StringRef name, const Route &route, int64_t count,
+                        int64_t outputs) {
+  auto ids = getTensor(getInput(0));
+  auto spread = RankedTensorType::get(
+      {ids.getDimSize(0), ids.getDimSize(1), count}, builder.getF32Type());
+  Value scores = nn::SpreadScoresOp::create(builder, at(name), spread,
+                                            route.scores, route.experts);
+  Value bias =
+      parameter((name + "_bias").str(), {count, outputs}, Init::zeros());
+  return nn::LinearOp::create(builder, at(name), withWidth(scores, outputs),
+                              scores, bias, /*bias=*/Value(),
+                              nn::WeightLayout::InOut);
+}
+
+Value Unit::clampedGlu(StringRef name, Value x, double alpha, double limit) {
+  return nn::ClampedGluOp::create(
+      builder, at(name), withWidth(x, getTensor(x).getDimSize(2) / 2), x,
+      llvm::APFloat(alpha), llvm::APFloat(limit));
 }
 
 Value Unit::weigh(StringRef name, Value x, Value scores) {

@@ -13,6 +13,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
+#include <optional>
 
 namespace poplar::import {
 
@@ -90,6 +91,8 @@ public:
     double dropout = 0;
     /// A soft cap of the scores; 0 for none.
     double cap = 0;
+    /// The deviation of `<name>.sinks` [heads], where there are sinks.
+    std::optional<double> sinks;
   };
   mlir::Value attention(llvm::StringRef name, mlir::Value query,
                         mlir::Value key, mlir::Value value,
@@ -118,6 +121,18 @@ public:
   mlir::Value expertLinear(llvm::StringRef name, llvm::StringRef leaf,
                            mlir::Value x, mlir::Value experts,
                            const Experts &shape, double stdDev);
+  /// The same with `<name>` [count, inputs, outputs], the weights of all.
+  mlir::Value stackedLinear(llvm::StringRef name, mlir::Value x,
+                            mlir::Value experts, const Experts &shape,
+                            double stdDev);
+  /// `<name>_bias` [count, outputs] in the rows of their experts; and the sum
+  /// of those of a token's experts, weighed by their scores.
+  mlir::Value expertBias(llvm::StringRef name, mlir::Value x,
+                         mlir::Value experts, int64_t count);
+  mlir::Value weighedBias(llvm::StringRef name, const Route &route,
+                          int64_t count, int64_t outputs);
+  mlir::Value clampedGlu(llvm::StringRef name, mlir::Value x, double alpha,
+                         double limit);
   mlir::Value weigh(llvm::StringRef name, mlir::Value x, mlir::Value scores);
   /// Columns of x, of y where it is not null, and zeros up to `width`.
   mlir::Value join(llvm::StringRef name, mlir::Value x, mlir::Value y,

@@ -34,7 +34,8 @@ void *poplar::nvidia::findFunction(void *library, const char *libraryName,
   return address;
 }
 
-bool nvidia::ManagementLibrary::load(bool &missing, std::string &error) {
+bool poplar::nvidia::ManagementLibrary::load(bool &missing,
+                                             std::string &error) {
   constexpr const char *name = "libnvidia-ml.so.1";
   void *handle = loadLibrary(name, error);
   missing = !handle;

@@ -130,6 +130,7 @@ static std::string nameFamily(std::string architecture) {
       {"glm4", "GLM-4"},
       {"gpt2", "GPT-2"},
       {"gpt_neox", "GPT-NeoX"},
+      {"gpt_oss", "gpt-oss"},
       {"olmo2", "OLMo 2"},
       {"olmo3", "OLMo 3"},
       {"phi3", "Phi-3"},

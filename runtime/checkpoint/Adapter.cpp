@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "checkpoint/Adapter.h"
+#include "checkpoint/PackedExperts.h"
 #include "checkpoint/Safetensors.h"
 #include "checkpoint/TextNames.h"
 #include "program/Executor.h"
@@ -218,8 +219,10 @@ static void orient(AdapterUpdate &U, const TensorView &View,
 }
 
 /// Writes a model to the new directory `Out`, with what lies beside the weights
-/// in `Base`. A failure leaves nothing behind.
+/// in `Base`, or another configuration if there is one. A failure leaves
+/// nothing behind.
 static void writeModel(const std::string &Out, const std::string &Base,
+                       const std::string &Config,
                        const std::vector<TensorSource> &Tensors) {
   std::error_code Code;
   std::string Temporary = Out + ".tmp";
@@ -228,6 +231,8 @@ static void writeModel(const std::string &Out, const std::string &Base,
   try {
     writeSafetensors(Temporary + "/model.safetensors", Tensors);
     copyCompanions(Base, Temporary);
+    if (!Config.empty())
+      writeFileAtomically(Temporary + "/config.json", Config);
     renamePath(Temporary, Out);
   } catch (const std::exception &E) {
     fs::remove_all(Temporary, Code);
@@ -244,6 +249,7 @@ struct MergedModel::Parts {
   /// The last block that was read, and all of its tensor if that is rounded.
   std::vector<float> Buffer, Matrix;
   size_t NumUpdated = 0;
+  std::string Config;
 
   /// Adds a tensor of the model; `Format` is what the program rounds it to.
   void add(const std::string &Name, const TensorView &View, AdapterUpdate *U,
@@ -326,6 +332,8 @@ MergedModel::MergedModel(const PoplarProgram &Program, const std::string &Base,
   The->Trained = openAdapter(Info, Directory);
   The->Updates = readUpdates(Info, The->Trained, Directory);
   The->Files = TensorFiles::open(Base);
+  if (joinPackedExperts(The->Files))
+    The->Config = Model.config;
   size_t NumReplaced = 0, NumSaved = 0;
   for (const auto &[Name, View] : The->Trained.tensors())
     NumSaved += isOfSaved(Info, Name);
@@ -363,6 +371,8 @@ const std::vector<TensorSource> &MergedModel::tensors() const {
 
 size_t MergedModel::getNumUpdated() const { return The->NumUpdated; }
 
+const std::string &MergedModel::getConfig() const { return The->Config; }
+
 std::string MergedModel::listFormats() const {
   std::string List;
   for (const std::string &Format : The->Formats)
@@ -384,7 +394,7 @@ void poplar::runtime::mergeAdapter(const PoplarProgram &Program,
   MergedModel Merged(Program, Base, Directory);
   std::vector<TensorSource> Tensors = Merged.tensors();
   putAlignedFirst(Tensors);
-  writeModel(Out, Base, Tensors);
+  writeModel(Out, Base, Merged.getConfig(), Tensors);
   std::printf("merged the adapters of %zu layers into '%s', in the format of "
               "the model's weights (%s)\n",
               Merged.getNumUpdated(), Out.c_str(),

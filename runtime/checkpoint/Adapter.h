@@ -76,6 +76,9 @@ public:
   const std::vector<TensorSource> &tensors() const;
   /// How many of them have an adapter.
   size_t getNumUpdated() const;
+  /// The config.json in place of the model's, which is of packed experts. Empty
+  /// where the model's own serves.
+  const std::string &getConfig() const;
   /// Names of the formats of the model's weights: "BF16, F32".
   std::string listFormats() const;
 

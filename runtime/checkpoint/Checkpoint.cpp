@@ -9,6 +9,7 @@
 #include "checkpoint/Checkpoint.h"
 #include "checkpoint/Adapter.h"
 #include "checkpoint/ModelConfig.h"
+#include "checkpoint/PackedExperts.h"
 #include "checkpoint/Safetensors.h"
 #include "checkpoint/StackedExperts.h"
 #include "checkpoint/StateReader.h"
@@ -74,6 +75,11 @@ static bool isHead(std::string_view Name) {
   return endsWith(Name, "lm_head.weight") || endsWith(Name, "lm_head.bias") ||
          endsWith(Name, "embed_out.weight") ||
          endsWith(Name, "decoder.weight") || endsWith(Name, "decoder.bias");
+}
+
+/// Whether the program itself has the experts of a layer in one tensor.
+static bool isStackOfExperts(const Tensor &T) {
+  return T.Rank == 3 && endsWith(T.Name, ".experts.down_proj");
 }
 
 /// Whether two tensors have the same values, once those of the wider format are
@@ -329,14 +335,16 @@ int64_t poplar::runtime::loadWeights(Executor &Exec,
          "' holds an adapter and no model: give its model with "
          "--init, and it with --init-adapter");
   TensorFiles Files = TensorFiles::open(Path);
-  splitStackedExperts(Files);
+  std::vector<Tensor> Tensors = Exec.model().Adapter.Rank
+                                    ? listTensorsOfBase(Exec.program())
+                                    : listTensors(Exec.program());
+  joinPackedExperts(Files);
+  if (std::none_of(Tensors.begin(), Tensors.end(), isStackOfExperts))
+    splitStackedExperts(Files);
   bool IsMultimodal = checkConfig(Exec, Path);
   std::map<std::string, std::string> TextNames;
   if (IsMultimodal)
     TextNames = listTextNames(Files);
-  std::vector<Tensor> Tensors = Exec.model().Adapter.Rank
-                                    ? listTensorsOfBase(Exec.program())
-                                    : listTensors(Exec.program());
   std::vector<std::string> Used;
   for (const Tensor &T : Tensors) {
     auto Found = TextNames.find(T.Name);

@@ -13,6 +13,7 @@
 #include "support/JSON.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <set>
@@ -62,7 +63,33 @@ TensorView TensorView::getPart(int64_t Begin,
   return Part;
 }
 
+/// The value of a 4-bit float with two bits of exponent and one of mantissa,
+/// times a power of two.
+static float convertFP4(unsigned Bits, uint8_t Scale) {
+  static constexpr float Values[] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
+  float Value = std::ldexp(Values[Bits & 7], int(Scale) - 127);
+  return Bits & 8 ? -Value : Value;
+}
+
+/// Element [e, k, n] of a view [E,K,N] is in row n of the blocks of expert e.
+static void copyFP4(const TensorView &View, float *Out, int64_t Begin,
+                    int64_t End) {
+  int64_t Inputs = View.Shape[1], Outputs = View.Shape[2];
+  for (int64_t I = Begin; I < End; ++I) {
+    int64_t K = I / Outputs % Inputs,
+            Row = I / Outputs / Inputs * Outputs + I % Outputs;
+    auto Pair = static_cast<uint8_t>(View.Data[(Row * Inputs + K) / 2]);
+    Out[I - Begin] =
+        convertFP4(K % 2 ? Pair >> 4 : Pair & 15,
+                   static_cast<uint8_t>(View.Scales[(Row * Inputs + K) / 32]));
+  }
+}
+
 void TensorView::copyTo(float *Out, int64_t Begin, int64_t End) const {
+  if (ElementType == MXFP4) {
+    copyFP4(*this, Out, Begin, End);
+    return;
+  }
   // Tensors of a file need not be aligned.
   if (ElementType == F32) {
     std::memcpy(Out, Data + Begin * static_cast<int64_t>(sizeof(float)),
@@ -316,6 +343,7 @@ TensorSource::Format poplar::runtime::getFormat(const TensorView &View,
   case TensorView::F32:
     return TensorSource::F32;
   case TensorView::BF16:
+  case TensorView::MXFP4: // which it holds exactly
     return TensorSource::BF16;
   case TensorView::F16:
     return TensorSource::F16;

@@ -21,12 +21,15 @@ namespace poplar::runtime {
 
 /// A tensor of a mapped file.
 struct TensorView {
-  enum Type { F32, BF16, F16, Other };
+  /// MXFP4 is that of joinPackedExperts, and of no file.
+  enum Type { F32, BF16, F16, MXFP4, Other };
   Type ElementType = Other;
   std::string TypeName;
   std::vector<int64_t> Shape;
   int64_t Elements = 0, Bytes = 0;
   const char *Data = nullptr;
+  /// Of MXFP4, an exponent for each block.
+  const char *Scales = nullptr;
   const std::string *File = nullptr;
 
   /// False for masks and the like, which are no numbers.

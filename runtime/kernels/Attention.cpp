@@ -332,6 +332,33 @@ extern "C" void poplar_attention_forward(const PoplarAttention *desc,
   }
 }
 
+/// With the sum s of the exponentials of a row and t that of its sink, out
+/// becomes out s / (s + t), and lse log(s + t).
+extern "C" void poplar_attention_sinks(const PoplarAttention *desc,
+                                       void *const *args, int64_t,
+                                       int64_t begin, int64_t end) {
+  const bool isBF16 = desc->type == POPLAR_BF16;
+  const int64_t dim = desc->head_dim;
+  for (int64_t token = begin; token < end; ++token)
+    for (int64_t h = 0; h < desc->num_heads; ++h) {
+      int64_t sample = token / desc->seq_len;
+      float *lse = static_cast<float *>(args[1]) +
+                   (sample * desc->num_heads + h) * desc->seq_len +
+                   token % desc->seq_len;
+      // Exponentials of numbers that are not above 0.
+      float sink = loadElement(args[2], isBF16, h),
+            distance = (sink - *lse) * kLog2E,
+            power = exp2(splat(distance > 0 ? -distance : distance))[0];
+      float factor = (distance > 0 ? power : 1.0f) / (1.0f + power);
+      *lse = (distance > 0 ? sink : *lse) + __builtin_logf(1.0f + power);
+      for (int64_t c = 0; c < dim; ++c) {
+        int64_t at = token * desc->out_stride + h * dim + c;
+        storeElement(args[0], isBF16, at,
+                     factor * loadElement(args[0], isBF16, at));
+      }
+    }
+}
+
 namespace {
 
 /// A block of queries with what its backward pass needs.

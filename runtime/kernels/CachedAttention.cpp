@@ -189,8 +189,8 @@ template <int Count>
 __attribute__((noinline)) void
 computeRows(void *const *args, bool isBF16, int64_t headDim, int64_t qStride,
             int64_t qOffset, int64_t outStride, int64_t group, int64_t window,
-            double scale, double cap, int64_t firstOfCache, int64_t firstToken,
-            int64_t firstHead, int64_t row) {
+            double scale, double cap, bool hasSinks, int64_t firstOfCache,
+            int64_t firstToken, int64_t firstHead, int64_t row) {
   PoplarAttention desc = {};
   desc.head_dim = headDim;
   desc.cap = cap;
@@ -215,7 +215,12 @@ computeRows(void *const *args, bool isBF16, int64_t headDim, int64_t qStride,
   attend(cache, rows);
 #pragma GCC unroll 1
   for (int r = 0; r < Count; ++r) {
-    float inverse = 1.0f / rows.totals[r];
+    float total = rows.totals[r];
+    // In base 2, as the scores; rows are not scaled again for a high sink.
+    if (hasSinks)
+      total += exp2(splat(loadElement(args[7], isBF16, heads[r]) * kLog2E -
+                          rows.maxima[r]))[0];
+    float inverse = 1.0f / total;
     for (int64_t c = 0; c < headDim; ++c)
       storeElement(args[6], isBF16,
                    tokens[r] * outStride + heads[r] * headDim + c,
@@ -270,7 +275,7 @@ extern "C" void poplar_cached_attention(const PoplarCachedAttention *desc,
     auto compute = [&](auto function, int64_t row) {
       function(args, shapes.type == POPLAR_BF16, shapes.head_dim,
                shapes.q_stride, shapes.q_offset, shapes.out_stride, group,
-               shapes.window, shapes.scale, shapes.cap,
+               shapes.window, shapes.scale, shapes.cap, desc->sinks != 0,
                firstOfHead(shapes, sample, head), sample * desc->tokens + token,
                head * group, row);
     };

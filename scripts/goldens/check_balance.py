@@ -40,7 +40,9 @@ from check_transformers import run
 STEPS, BATCH, RATE = 20, 3, 1e-3
 COEFFICIENT, LENGTH = make_goldens.COEFFICIENT, make_goldens.SEQ_LEN
 FIRST_TOLERANCE, LOSS_TOLERANCE, UPDATE_TOLERANCE = 1e-6, 1e-5, 1e-3
-MODELS = ("mixtral", "qwen2_moe", "qwen3_moe", "qwen3_next", "qwen3_5_moe")
+MODELS = (
+    "mixtral", "qwen2_moe", "qwen3_moe", "qwen3_next", "qwen3_5_moe", "gpt_oss"
+)  # fmt: skip
 GOLDENS = checks.ROOT / "test" / "Integration" / "goldens"
 TARGETS = ["q_proj", "v_proj"]
 

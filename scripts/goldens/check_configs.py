@@ -53,7 +53,7 @@ FAMILIES = ["llama", "gpt2", "bert", "mistral", "qwen2", "qwen3", "olmo2", "gran
 FAMILIES += ["smollm3", "phi3", "stablelm", "gemma", "gemma2", "gemma3"]
 FAMILIES += ["gpt_neox", "mixtral", "qwen3_moe", "olmo3", "exaone4", "seed_oss"]
 FAMILIES += ["arcee", "glm", "glm4", "phi", "starcoder2", "qwen3_5"]
-FAMILIES += ["qwen2_moe", "qwen3_5_moe", "qwen3_next"]
+FAMILIES += ["qwen2_moe", "qwen3_5_moe", "qwen3_next", "gpt_oss"]
 
 # In use, or in the way of a class' attributes, without being fields.
 EXTRA = {
@@ -87,6 +87,8 @@ EXTRA = {
     "chunk_size_feed_forward": [0, 6],
     "position_embedding_type": ["absolute", "relative_key", "relative_key_query"],
     "quantization_config": [None, {"quant_method": "fp8"}],
+    "swiglu_limit": [0.5, 7.0, 0.0, None],
+    "swiglu_alpha": [1.702, 0.5, None],
     "num_labels": [3],
     "gradient_checkpointing": [True],
     "logit_scale": [0.5],

@@ -51,6 +51,9 @@ def main():
             config = json.load(file)
         if config["model_type"] == "bert" or "peft" in directory:
             continue
+        # transformers would decode it to bf16.
+        if "quantization_config" in config:
+            continue
         # Their frequencies depend on the length so far, not on that of the model's
         # sequences.
         rope = config.get("rope_parameters") or config.get("rope_scaling") or {}

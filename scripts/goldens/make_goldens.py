@@ -219,6 +219,26 @@ VARIANTS = {
         num_experts_per_tok=3,
         mlp_only_layers=[1],
     ),
+    # Sinks, a window in one layer, and three of eight experts with biases, whose
+    # gates and what these multiply are clamped. The rotary embeddings are YaRN's,
+    # whose bands are not rounded to columns.
+    "gpt_oss": transformers.GptOssConfig(
+        **SMALL | {"intermediate_size": 32},
+        head_dim=16,
+        num_local_experts=8,
+        num_experts_per_tok=3,
+        sliding_window=8,
+        swiglu_limit=0.5,
+        rope_parameters={
+            "rope_type": "yarn",
+            "rope_theta": 1000.0,
+            "factor": 4.0,
+            "beta_fast": 8.0,
+            "beta_slow": 1.0,
+            "truncate": False,
+            "original_max_position_embeddings": 16,
+        },
+    ),
     # Three layers of linear attention, whose keys and values differ in width and
     # in heads, and one of attention with a gate.
     "qwen3_5": transformers.Qwen3_5TextConfig(
@@ -346,6 +366,7 @@ CLASSES |= {
     "mixtral": transformers.MixtralForCausalLM,
     "qwen3_moe": transformers.Qwen3MoeForCausalLM,
     "qwen2_moe": transformers.Qwen2MoeForCausalLM,
+    "gpt_oss": transformers.GptOssForCausalLM,
     "qwen3_5": transformers.Qwen3_5ForCausalLM,
     "qwen3_5_moe": transformers.Qwen3_5MoeForCausalLM,
     "qwen3_next": transformers.Qwen3NextForCausalLM,
@@ -367,7 +388,7 @@ CLASSES |= {
 
 
 # Models with variants that are trained, too.
-TRAINED = {*CONFIGS, "mixtral", "qwen2_moe"}
+TRAINED = {*CONFIGS, "mixtral", "qwen2_moe", "gpt_oss"}
 # Of models whose experts transformers stacks: the module, and the names of the
 # weights, in checkpoints.
 EXPERTS = {"mixtral": ("block_sparse_moe", "w1", "w3", "w2")} | dict.fromkeys(
@@ -417,6 +438,8 @@ def randomize(model, scale):
             if name.endswith("A_log"):
                 # Slow enough that states last, whatever the constructor drew.
                 parameter.copy_(noise - 1)
+            elif name.endswith((".sinks", ".router.bias")):
+                parameter.copy_(noise)
             elif parameter.dim() >= 2:
                 parameter.copy_(scale * noise)
             else:
@@ -473,8 +496,13 @@ def write_tokens(path, ids, targets):
 
 
 def train(model, ids, targets):
-    decayed = [p for p in model.parameters() if p.dim() >= 2]
-    others = [p for p in model.parameters() if p.dim() < 2]
+    # Biases of stacked experts are matrices.
+    def is_decayed(name, parameter):
+        return parameter.dim() >= 2 and not name.endswith("bias")
+
+    named = list(model.named_parameters())
+    decayed = [p for name, p in named if is_decayed(name, p)]
+    others = [p for name, p in named if not is_decayed(name, p)]
     optimizer = torch.optim.AdamW(
         [
             {"params": decayed, "weight_decay": OPTIMIZER["weight_decay"]},
@@ -498,7 +526,49 @@ def make(name, directory):
     extra = os.path.join(directory, "generation_config.json")
     if os.path.exists(extra):
         os.remove(extra)
+    measure(name, model, directory)
 
+
+def make_mxfp4(name, directory):
+    """gpt_oss with random experts in MXFP4, as transformers decodes them."""
+    from transformers.integrations.mxfp4 import convert_moe_packed_tensors
+
+    os.makedirs(directory, exist_ok=True)
+    model = make_model("gpt_oss")
+    generator = torch.Generator().manual_seed(2)
+    tensors = {}
+    for key, parameter in model.named_parameters():
+        if not key.endswith(("gate_up_proj", "down_proj")):
+            tensors[key] = parameter.detach()
+            continue
+        count, inputs, outputs = parameter.shape
+        shape = (count, outputs, inputs // 32)
+
+        def draw(low, high, *more):
+            numbers = torch.randint(low, high, shape + more, generator=generator)
+            return numbers.to(torch.uint8)
+
+        blocks, scales = draw(0, 256, 16), draw(119, 124)
+        tensors[key + "_blocks"], tensors[key + "_scales"] = blocks, scales
+        values = convert_moe_packed_tensors(blocks, scales, dtype=torch.float32)
+        with torch.no_grad():
+            parameter.copy_(values)
+    save_file(tensors, os.path.join(directory, "model.safetensors"))
+    config = model.config.to_dict() | {
+        "architectures": ["GptOssForCausalLM"],
+        "quantization_config": {
+            "quant_method": "mxfp4",
+            "modules_to_not_convert": ["model.layers.*.self_attn", "lm_head"],
+        },
+    }
+    with open(os.path.join(directory, "config.json"), "w") as file:
+        json.dump(config, file, indent=2, sort_keys=True)
+        file.write("\n")
+    measure(name, model, directory)
+
+
+def measure(name, model, directory):
+    """What PyTorch makes of a model."""
     expected = {
         "seq_len": SEQ_LEN,
         "steps": STEPS,
@@ -509,7 +579,7 @@ def make(name, directory):
         },
         "batches": {},
     }
-    variant = name in VARIANTS
+    variant = name not in CONFIGS
     for batch in (3,) if variant else (1, 3):
         ids, targets = make_batch(name, batch)
         write_tokens(os.path.join(directory, f"batch{batch}.tokens"), ids, targets)
@@ -697,6 +767,7 @@ def main():
     torch.set_num_threads(1)
     makers = {name: make for name in CONFIGS | VARIANTS}
     makers |= dict.fromkeys(PACKED, make_packed) | dict.fromkeys(BALANCED, make_balanced)
+    makers["gpt_oss_mxfp4"] = make_mxfp4
     for name in arguments.only or makers:
         makers[name](name, os.path.join(arguments.out, name))
 

@@ -104,12 +104,14 @@ struct CachedAttention {
   const char *name;
   int64_t room, tokens, first, heads, kvHeads, dim, window;
   double cap = 0;
+  bool hasSinks = false;
 };
 
 /// One token, and prompts the last of whose tokens come twice.
 const CachedAttention cachedAttentions[] = {
     {"decode", 48, 1, 40, 4, 2, 64, 0},
     {"decode, first", 16, 1, 0, 2, 2, 20, 0},
+    {"decode, sinks", 48, 1, 40, 4, 2, 64, 0, 0, true},
     {"decode, window, cap", 96, 1, 90, 4, 1, 128, 33, 5},
     {"prefill", 64, 12, 37, 2, 1, 32, 0},
     {"prefill, widest", 32, 5, 0, 1, 1, 256, 3},
@@ -187,6 +189,7 @@ public:
   void addExpertProduct(const Experts &test, int32_t type);
   void addExpertGradient(const Experts &test, int32_t type);
   void addRoute(const Route &test, int32_t type);
+  void addSinks(int32_t type);
   void addSumOfSquares();
   void addStates();
   void addScale(float last);
@@ -372,6 +375,7 @@ void LibraryCases::addCachedAttention(const CachedAttention &test,
   shapes.k_stride = shapes.v_stride = K * d, shapes.window = test.window;
   shapes.cap = test.cap, shapes.scale = 1.3 / std::sqrt(double(d));
   shapes.causal = 1, shapes.type = type, desc.tokens = N;
+  desc.sinks = test.hasSinks;
   PoplarCachedAttention exact = desc;
   exact.attention.type = POPLAR_F32;
   bool few = type != POPLAR_F32;
@@ -379,7 +383,7 @@ void LibraryCases::addCachedAttention(const CachedAttention &test,
   Buffer q = input(batch * N * H * d), k = input(batch * N * K * d),
          v = input(batch * N * K * d), keys = input(batch * K * P * d),
          values = input(batch * K * P * d), positions(i32, batch * N),
-         out(f32, batch * N * H * d);
+         out(f32, batch * N * H * d), sinks = input(H);
   Buffer hostKeys = keys, newKeys = keys, newValues = values;
   for (int64_t head = 0; head < batch * K; ++head)
     for (int64_t at = 0; at < P; ++at)
@@ -410,7 +414,7 @@ void LibraryCases::addCachedAttention(const CachedAttention &test,
   Buffer hostValues = values;
   void *args[] = {q.data(),         k.data(),        v.data(),
                   positions.data(), hostKeys.data(), hostValues.data(),
-                  out.data()};
+                  out.data(),       sinks.data()};
   poplar_append_cache(&exact, args, batch, 0, batch * K);
   int64_t blocks = (N - 1) / POPLAR_CACHED_ATTENTION_BLOCK + 1;
   poplar_cached_attention(&exact, args, batch, 0, batch * K * blocks);
@@ -418,19 +422,20 @@ void LibraryCases::addCachedAttention(const CachedAttention &test,
   auto round = [&](const Buffer &buffer) { return buffer.as(formats[type]); };
   KernelCase entry;
   entry.batch = batch;
-  entry.pointers = {0, 1, 2, 3, 4, 5, 6};
+  entry.pointers = {0, 1, 2, 3, 4, 5, 6, 7};
   entry.before = {round(q),
                   round(k),
                   round(v),
                   positions,
                   round(keys),
                   round(values),
-                  Buffer(formats[type], batch * N * H * d)};
+                  Buffer(formats[type], batch * N * H * d),
+                  round(sinks)};
   auto add = [&](const char *callee, std::array<int32_t, 3> block,
                  int64_t extent, double tolerance) {
     entry.name =
         std::string(formatNames[type]) + " " + callee + ": " + test.name;
-    entry.kernel = specialise(callee, makeRecord(desc), block, 7);
+    entry.kernel = specialise(callee, makeRecord(desc), block, 8);
     entry.extent = extent;
     entry.tolerance = tolerance;
     cases.add(entry);
@@ -625,6 +630,26 @@ void LibraryCases::addRoute(const Route &test, int32_t type) {
              tokens, POPLAR_GPU_EXPERT_WARPS);
 }
 
+void LibraryCases::addSinks(int32_t type) {
+  const int64_t batch = 2, T = 5, H = 3, d = 20;
+  PoplarAttention desc = {};
+  desc.seq_len = T, desc.num_heads = H, desc.head_dim = d;
+  desc.out_stride = H * d, desc.type = type;
+  PoplarAttention exact = desc;
+  exact.type = POPLAR_F32;
+  Buffer out = normal(formats[type], batch * T * H * d).as(f32),
+         lse = normal(f32, batch * H * T),
+         sinks = normal(formats[type], H).as(f32);
+  KernelCase entry;
+  entry.batch = batch;
+  entry.before = {out.as(formats[type]), lse, sinks.as(formats[type])};
+  void *args[] = {out.data(), lse.data(), sinks.data()};
+  poplar_attention_sinks(&exact, args, batch, 0, batch * T);
+  entry.after = {out.as(formats[type]), lse, sinks.as(formats[type])};
+  addExperts(entry, "poplar_gpu_attention_sinks", "sinks", type,
+             makeRecord(desc), batch * T * H, POPLAR_GPU_EXPERT_WARPS);
+}
+
 void LibraryCases::addSumOfSquares() {
   const int64_t count = 2 * POPLAR_SUM_CHUNK + 777;
   KernelCase entry;
@@ -697,6 +722,7 @@ void poplar::gputest::addLibraryCases(MLIRContext &context, const GPUChip &chip,
     }
     for (const Route &test : routes)
       library.addRoute(test, type);
+    library.addSinks(type);
   }
   for (const CachedAttention &test : cachedAttentions)
     for (int32_t type : {POPLAR_F32, POPLAR_BF16, POPLAR_F16})

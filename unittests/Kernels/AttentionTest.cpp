@@ -58,6 +58,7 @@ struct Case {
   /// How long the documents of the first sample are, which share it; those of
   /// the second one are as long, in the opposite order.
   std::vector<int64_t> documents = {};
+  bool hasSinks = false;
 };
 
 /// The position of each token in its document.
@@ -122,6 +123,14 @@ TEST_P(AttentionTest, MatchesDefinition) {
   // In two parts, as two threads would.
   poplar_attention_forward(&desc, forward, batch, extent / 2, extent);
   poplar_attention_forward(&desc, forward, batch, 0, extent / 2);
+  Array sinks(H, test.isBF16);
+  for (int64_t h = 0; h < H; ++h)
+    sinks.set(h, 4 * normal(random));
+  void *sunk[] = {out.bytes.data(), lse.data(), sinks.bytes.data()};
+  if (test.hasSinks) {
+    poplar_attention_sinks(&desc, sunk, batch, T / 2, batch * T);
+    poplar_attention_sinks(&desc, sunk, batch, 0, T / 2);
+  }
   void *backward[] = {dy.bytes.data(),
                       out.bytes.data(),
                       lse.data(),
@@ -154,7 +163,7 @@ TEST_P(AttentionTest, MatchesDefinition) {
         };
         auto yAt = [&](int64_t c) { return (b * T + i) * H * d + h * d + c; };
         std::vector<double> p(T), keep(T, 1.0), dp(T), slope(T, 1.0);
-        double sum = 0, delta = 0;
+        double sum = test.hasSinks ? std::exp(sinks.get(h)) : 0, delta = 0;
         for (int64_t j = 0; j < T; ++j) {
           if ((test.causal && j > i) || (test.window && i - j >= test.window) ||
               (desc.documents && i - j > positions[b * T + i]))
@@ -240,6 +249,8 @@ INSTANTIATE_TEST_SUITE_P(
         // Low enough that most scores are changed, and some saturate.
         Case{"cap", 130, 4, 2, 32, true, false, false, 70, 0, 0.7},
         Case{"capWide", 70, 2, 1, 256, true, false, false, 0, 0, 5},
+        Case{"sinks", 130, 6, 2, 20, true, false, false, 70, 0, 0, {}, true},
+        Case{"bf16Sinks", 70, 4, 1, 32, true, false, true, 0, 0, 0, {}, true},
         Case{"documents",
              300,
              2,

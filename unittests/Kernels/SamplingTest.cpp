@@ -61,6 +61,7 @@ struct Shape {
   bool Packed;
   int64_t Tokens;
   int32_t Type;
+  bool HasSinks = false;
 };
 
 class CachedAttentionTest : public testing::TestWithParam<Shape> {};
@@ -99,6 +100,9 @@ TEST_P(CachedAttentionTest, EqualsPlainLoops) {
   Q.fill(Random);
   K.fill(Random);
   V.fill(Random);
+  Array Sinks(static_cast<size_t>(S.Heads), S.Type);
+  Sinks.fill(Random);
+  Desc.sinks = S.HasSinks;
   auto Row = [&](int64_t Sample, int64_t Token) {
     return Sample * S.Length + Token;
   };
@@ -113,7 +117,9 @@ TEST_P(CachedAttentionTest, EqualsPlainLoops) {
     return Read(S.Packed ? Q : V, R, A.v_stride, A.v_offset + C);
   };
   auto Expect = [&](int64_t Sample, int64_t Token, int64_t Head, int64_t C) {
-    double Total = 0, Sum = 0;
+    double Sum = 0, Total = S.HasSinks
+                                ? std::exp(Sinks.get(static_cast<size_t>(Head)))
+                                : 0.0;
     int64_t First = S.Window ? std::max<int64_t>(0, Token - S.Window + 1) : 0;
     for (int64_t J = First; J <= Token; ++J) {
       double Score = 0;
@@ -159,7 +165,8 @@ TEST_P(CachedAttentionTest, EqualsPlainLoops) {
                     Positions.data(),
                     Keys.data(),
                     Caches.data(),
-                    Out.data()};
+                    Out.data(),
+                    Sinks.data()};
     poplar_append_cache(&Desc, Args, Batch, 0, Batch * S.KvHeads);
     int64_t Blocks = (S.Tokens + POPLAR_CACHED_ATTENTION_BLOCK - 1) /
                      POPLAR_CACHED_ATTENTION_BLOCK;
@@ -184,7 +191,9 @@ INSTANTIATE_TEST_SUITE_P(
                     Shape{40, 6, 2, 20, 7, 0, false, 32, POPLAR_F32},
                     Shape{290, 3, 1, 8, 100, 2, false, 1, POPLAR_F32},
                     Shape{20, 2, 1, 256, 0, 0, false, 7, POPLAR_F32},
-                    Shape{70, 3, 3, 36, 0, 5, true, 16, POPLAR_BF16}));
+                    Shape{70, 3, 3, 36, 0, 5, true, 16, POPLAR_BF16},
+                    Shape{70, 4, 2, 16, 9, 0, false, 1, POPLAR_F32, true},
+                    Shape{40, 3, 1, 20, 0, 0, false, 16, POPLAR_BF16, true}));
 
 namespace {
 struct Product {

@@ -191,6 +191,7 @@ typedef struct PoplarAttention {
 typedef struct PoplarCachedAttention {
   PoplarAttention attention;
   int64_t tokens;
+  int64_t sinks; /* 1: there are sinks */
 } PoplarCachedAttention;
 
 /// Attention that a library of the machine may compute, as cuDNN on GPUs, and
@@ -235,10 +236,14 @@ void poplar_attention_forward(const PoplarAttention *desc, void *const *args,
 /// gradients lie as q, k and v do. Extent: batch * num_kv_heads.
 void poplar_attention_backward(const PoplarAttention *desc, void *const *args,
                                int64_t batch, int64_t begin, int64_t end);
+/// Adds a score of each head, its sink, to the rows of scores that out and lse
+/// were computed of. args: out, lse, sinks. Extent: batch * seq_len.
+void poplar_attention_sinks(const PoplarAttention *desc, void *const *args,
+                            int64_t batch, int64_t begin, int64_t end);
 /// Writes the keys and values of new tokens into caches; then attends over
 /// them. args: q, k, v, positions (i32 [B,tokens]), key cache, value cache,
-/// out. Extents: batch * num_kv_heads; that times ceil(tokens /
-/// POPLAR_CACHED_ATTENTION_BLOCK).
+/// out, sinks where desc says that there are. Extents: batch * num_kv_heads;
+/// that times ceil(tokens / POPLAR_CACHED_ATTENTION_BLOCK).
 #define POPLAR_CACHED_ATTENTION_BLOCK 8
 void poplar_append_cache(const PoplarCachedAttention *desc, void *const *args,
                          int64_t batch, int64_t begin, int64_t end);

@@ -12,6 +12,7 @@
 
 #include "NNToLinalg.h"
 #include "Poplar/Dialect/NN/NNGroupOps.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 
 using namespace mlir;
 using namespace poplar;
@@ -135,7 +136,149 @@ static SmallVector<Value> lowerScoreGrad(LinalgBuilder &l, ScoreGradOp op) {
                 })};
 }
 
+static SmallVector<Value> lowerExpertBias(LinalgBuilder &l, ExpertBiasOp op) {
+  int64_t experts = countExperts(op.getX(), op.getExperts());
+  Value bias = op.getBias();
+  // Only says how many columns are iterated, as in lowerWeigh.
+  Value columns = l.empty(op.getX(), {op.getBias().getType().getDimSize(1)},
+                          l.rewriter.getF32Type());
+  return {mapHeads(
+      l, op.getX(), experts,
+      {{op.getX(), "btd", 0, experts}, {op.getExperts(), "bt"}, {columns, "d"}},
+      [=](ElementBuilder &b, ValueRange in) {
+        Value expert = arith::IndexCastOp::create(b, b.getIndexType(), in[1]);
+        return b.add(in[0], b.toF32(b.extract(bias, {expert, b.position(2)})));
+      })};
+}
+
+static SmallVector<Value> lowerSpreadScores(LinalgBuilder &l,
+                                            SpreadScoresOp op) {
+  Value scores = op.getScores(), experts = op.getExperts();
+  int64_t topK = countExperts(op.getResult(), experts);
+  return {mapPlaces(l, op.getType(), scores, [=](ElementBuilder &b) {
+    Value first =
+        arith::MulIOp::create(b, b.position(1), b.index(topK)).getResult();
+    Value own = arith::IndexCastOp::create(b, b.getI32Type(), b.position(2))
+                    .getResult();
+    Value spread = b.f32(0.0);
+    for (int64_t slot = 0; slot < topK; ++slot) {
+      Value at = arith::AddIOp::create(b, first, b.index(slot));
+      Value isOwn =
+          arith::CmpIOp::create(b, arith::CmpIPredicate::eq,
+                                b.extract(experts, {b.position(0), at}), own);
+      spread = arith::SelectOp::create(
+          b, isOwn, b.extract(scores, {b.position(0), at}), spread);
+    }
+    return spread;
+  })};
+}
+
+static SmallVector<Value> lowerSpreadScoresGrad(LinalgBuilder &l,
+                                                SpreadScoresGradOp op) {
+  Value dy = op.getDy();
+  int64_t topK = countExperts(dy, op.getExperts());
+  return {l.map("bt", op.getType(), {{op.getExperts(), "bt"}},
+                [=](ElementBuilder &b, ValueRange in) -> Value {
+                  Value token =
+                      arith::DivUIOp::create(b, b.position(1), b.index(topK));
+                  Value expert =
+                      arith::IndexCastOp::create(b, b.getIndexType(), in[0]);
+                  return b.extract(dy, {b.position(0), token, expert});
+                })};
+}
+
+namespace {
+/// A gate and what it multiplies, kept within the limit, and whether they were.
+struct GluPair {
+  Value gate, up, isGateKept, isUpKept, sigmoid;
+
+  /// Of the columns from twice `column` on.
+  GluPair(ElementBuilder &b, Value x, Value column, double alpha,
+          double limit) {
+    Value first = arith::MulIOp::create(b, column, b.index(2));
+    auto read = [&](Value at) {
+      return b.toF32(b.extract(x, {b.position(0), b.position(1), at}));
+    };
+    auto compare = [&](arith::CmpFPredicate how, Value value, double bound) {
+      return arith::CmpFOp::create(b, how, value, b.f32(bound));
+    };
+    auto select = [&](Value condition, Value value, double otherwise) {
+      return arith::SelectOp::create(b, condition, value, b.f32(otherwise));
+    };
+    gate = read(first);
+    up = read(arith::AddIOp::create(b, first, b.index(1)));
+    isGateKept = compare(arith::CmpFPredicate::ULE, gate, limit);
+    Value isLow = compare(arith::CmpFPredicate::ULE, up, limit),
+          isHigh = compare(arith::CmpFPredicate::UGE, up, -limit);
+    isUpKept = arith::AndIOp::create(b, isLow, isHigh);
+    gate = select(isGateKept, gate, limit);
+    up = select(isHigh, select(isLow, up, limit), -limit);
+    sigmoid = poplar::sigmoid(b, b.mul(gate, b.f32(alpha)));
+  }
+};
+} // namespace
+
+static SmallVector<Value> lowerClampedGlu(LinalgBuilder &l, ClampedGluOp op) {
+  Value x = op.getX();
+  double alpha = op.getAlpha().convertToDouble(),
+         limit = op.getLimit().convertToDouble();
+  return {mapPlaces(l, op.getType(), x, [=](ElementBuilder &b) {
+    GluPair pair(b, x, b.position(2), alpha, limit);
+    return b.mul(b.add(pair.up, b.f32(1.0)), b.mul(pair.gate, pair.sigmoid));
+  })};
+}
+
+/// With s = sigmoid(alpha g), the gate's is (u + 1) s (1 + alpha g (1 - s)).
+static SmallVector<Value> lowerClampedGluGrad(LinalgBuilder &l,
+                                              ClampedGluGradOp op) {
+  Value x = op.getX(), dy = op.getDy();
+  double alpha = op.getAlpha().convertToDouble(),
+         limit = op.getLimit().convertToDouble();
+  return {mapPlaces(l, op.getType(), x, [=](ElementBuilder &b) -> Value {
+    Value two = b.index(2), one = b.f32(1.0);
+    Value column = arith::DivUIOp::create(b, b.position(2), two);
+    GluPair pair(b, x, column, alpha, limit);
+    Value inner =
+              b.mul(b.mul(b.f32(alpha), pair.gate), b.sub(one, pair.sigmoid)),
+          ofGate = b.mul(b.mul(b.add(pair.up, one), pair.sigmoid),
+                         b.add(one, inner)),
+          ofUp = b.mul(pair.gate, pair.sigmoid);
+    Value isGate = arith::CmpIOp::create(
+        b, arith::CmpIPredicate::eq,
+        arith::RemUIOp::create(b, b.position(2), two), b.index(0));
+    Value slope = arith::SelectOp::create(b, isGate, ofGate, ofUp);
+    Value isKept =
+        arith::SelectOp::create(b, isGate, pair.isGateKept, pair.isUpKept);
+    Value given =
+        b.toF32(b.extract(dy, {b.position(0), b.position(1), column}));
+    return arith::SelectOp::create(b, isKept, b.mul(given, slope), b.f32(0.0));
+  })};
+}
+
+static SmallVector<Value> lowerSinkGrad(LinalgBuilder &l, SinkGradOp op) {
+  Value lse = op.getLse(), sinks = op.getSinks();
+  int64_t heads = op.getType().getDimSize(2);
+  Value delta = l.sumRows(
+      {{op.getDy(), "btd", 0, heads}, {op.getOut(), "btd", 0, heads}},
+      [](ElementBuilder &b, ValueRange in) { return b.mul(in[0], in[1]); });
+  return {mapPlaces(l, op.getType(), op.getDy(), [=](ElementBuilder &b) {
+    Value sample = b.position(0), token = b.position(1), head = b.position(2);
+    Value row = arith::AddIOp::create(
+        b, arith::MulIOp::create(b, token, b.index(heads)), head);
+    Value sink = b.toF32(b.extract(sinks, {head}));
+    Value weight = math::ExpOp::create(
+        b, b.sub(sink, b.extract(lse, {sample, head, token})));
+    return b.neg(b.mul(weight, b.extract(delta, {sample, row})));
+  })};
+}
+
 void poplar::attachGroupLowerings(MLIRContext &context) {
+  attachLowering<ClampedGluOp, lowerClampedGlu>(context);
+  attachLowering<ClampedGluGradOp, lowerClampedGluGrad>(context);
+  attachLowering<ExpertBiasOp, lowerExpertBias>(context);
+  attachLowering<SinkGradOp, lowerSinkGrad>(context);
+  attachLowering<SpreadScoresOp, lowerSpreadScores>(context);
+  attachLowering<SpreadScoresGradOp, lowerSpreadScoresGrad>(context);
   attachLowering<RegroupOp, lowerRegroup>(context);
   attachLowering<RegroupPartsOp, lowerRegroupParts>(context);
   attachLowering<ScoreOp, lowerScore>(context);

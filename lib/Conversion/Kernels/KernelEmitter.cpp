@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Conversion/Kernels/KernelEmitter.h"
+#include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 
@@ -166,6 +167,29 @@ FailureOr<SmallVector<Value>> KernelEmitter::evaluate(linalg::GenericOp op,
   return indices;
 }
 
+LogicalResult KernelEmitter::emitApply(affine::AffineApplyOp op) {
+  SmallVector<Value, 3> operands;
+  for (Value operand : op.getMapOperands())
+    operands.push_back(arith::IndexCastOp::create(
+        builder, loc, builder.getI64Type(), scalars.lookup(operand)));
+  // Symbols follow the dimensions.
+  AffineMap map = op.getAffineMap();
+  SmallVector<AffineExpr> places;
+  for (unsigned symbol = 0; symbol < map.getNumSymbols(); ++symbol)
+    places.push_back(
+        getAffineDimExpr(map.getNumDims() + symbol, op.getContext()));
+  std::swap(dims, operands);
+  Value index = evaluate(map.getResult(0).replaceSymbols(places));
+  std::swap(dims, operands);
+  if (!index)
+    return op.emitOpError("is more than sums, products, quotients and "
+                          "remainders");
+  scalars.map(op.getResult(), arith::IndexCastOp::create(
+                                  builder, loc, builder.getIndexType(), index)
+                                  .getResult());
+  return success();
+}
+
 LogicalResult KernelEmitter::emitBody(linalg::GenericOp op,
                                       SmallVectorImpl<Value> &yields) {
   Block *body = op.getBody();
@@ -175,6 +199,10 @@ LogicalResult KernelEmitter::emitBody(linalg::GenericOp op,
                                          builder, loc, builder.getIndexType(),
                                          dims[index.getDim()])
                                          .getResult());
+    } else if (auto apply = dyn_cast<affine::AffineApplyOp>(inner)) {
+      // Where ops are fused, a position of one may be composed of the other's.
+      if (failed(emitApply(apply)))
+        return failure();
     } else if (auto extract = dyn_cast<tensor::ExtractOp>(inner)) {
       auto storage = storages.find(extract.getTensor());
       if (storage == storages.end() || storage->second.rowOnly)

@@ -42,6 +42,12 @@ mlir::Value mapHeads(LinalgBuilder &builder, mlir::Value like, int64_t heads,
                      llvm::ArrayRef<Operand> operands,
                      LinalgBuilder::MapBody body);
 
+/// A tensor of `type`, whose dynamic dimensions are those of `like` and whose
+/// element (b, t, d) is computed by `body` from its place alone.
+mlir::Value mapPlaces(LinalgBuilder &builder, mlir::RankedTensorType type,
+                      mlir::Value like,
+                      llvm::function_ref<mlir::Value(ElementBuilder &)> body);
+
 /// 1 / (1 + exp(-x)), and its gradient where it is s.
 mlir::Value sigmoid(ElementBuilder &b, mlir::Value x);
 mlir::Value sigmoidGrad(ElementBuilder &b, mlir::Value dy, mlir::Value s);

@@ -217,6 +217,26 @@ static void lower(exec::AttentionOp op, FunctionLowering &l) {
              /*batched=*/true, /*grain=*/1);
 }
 
+/// On a GPU, a warp has a row of a head.
+static void lower(exec::AttentionSinksOp op, FunctionLowering &l) {
+  PoplarAttention desc = op.getDescriptor();
+  SmallVector<Value> arguments =
+      l.pointersOf({op.getOut(), op.getLse(), op.getSinks()});
+  if (!l.shared.gpuKernels.exists()) {
+    StringRef kernel =
+        l.wrap("poplar_attention_sinks", l.shared.getStruct("attention", desc));
+    return l.dispatch(l.addressOf(kernel), arguments, desc.seq_len,
+                      /*batched=*/true, /*grain=*/16);
+  }
+  int64_t rows = desc.seq_len * desc.num_heads,
+          bytes = 2 * (desc.head_dim * getWidth(desc.type) + 4);
+  int64_t kernel = l.shared.gpuKernels.add(
+      "poplar_gpu_attention_sinks", l.shared.getDescriptor(desc),
+      {32, POPLAR_GPU_EXPERT_WARPS, 1}, static_cast<int32_t>(arguments.size()),
+      {0, rows * bytes, 0}, POPLAR_GPU_EXPERT_WARPS);
+  l.launch(kernel, arguments, rows, /*batched=*/true);
+}
+
 static void lower(exec::AttentionGradOp op, FunctionLowering &l) {
   PoplarAttention desc = op.getDescriptor();
   bool packed = op.isPacked();
@@ -283,7 +303,8 @@ static void lower(exec::CachedAttentionOp op, FunctionLowering &l) {
   Value q = op.getQ();
   SmallVector<Value> arguments = l.pointersOf(
       {q, op.isPacked() ? q : op.getK(), op.isPacked() ? q : op.getV(),
-       op.getPositions(), op.getKeyCache(), op.getValueCache(), op.getOut()});
+       op.getPositions(), op.getKeyCache(), op.getValueCache(), op.getOut(),
+       op.getSinks()});
   if (l.shared.gpuKernels.exists())
     return launchCachedAttention(l, desc, arguments);
   StringRef shapes = l.shared.getStruct("cached_attention", desc);
@@ -392,11 +413,26 @@ static void launchExperts(FunctionLowering &l, const std::string &name,
            /*batched=*/false);
 }
 
+/// Pointers to the weights of all experts, which may lie in one stack.
+static SmallVector<Value> getExperts(OperandRange weights,
+                                     const PoplarExperts &desc,
+                                     FunctionLowering &l) {
+  SmallVector<Value> pointers = l.pointersOf(llvm::to_vector(weights));
+  auto type = cast<MemRefType>(weights.front().getType());
+  if (type.getRank() != 3)
+    return pointers;
+  int64_t bytes =
+      desc.inputs * desc.outputs * (type.getElementTypeBitWidth() / 8);
+  for (int64_t expert = 1; expert < desc.num_experts; ++expert)
+    pointers.push_back(l.advance(pointers.back(), bytes, false));
+  return pointers;
+}
+
 static void lower(exec::ExpertProductOp op, FunctionLowering &l) {
   PoplarExperts desc = op.getDescriptor();
   SmallVector<Value> arguments =
       l.pointersOf({op.getX(), op.getExperts(), op.getResult()});
-  llvm::append_range(arguments, l.pointersOf(llvm::to_vector(op.getWeights())));
+  llvm::append_range(arguments, getExperts(op.getWeights(), desc, l));
   if (!l.shared.gpuKernels.exists())
     return dispatchExperts(l, "poplar_expert_product", desc, arguments,
                            desc.outputs, /*batched=*/false, /*grain=*/16);
@@ -419,7 +455,8 @@ static void lower(exec::ExpertProductOp op, FunctionLowering &l) {
 static void lower(exec::ExpertWeightGradOp op, FunctionLowering &l) {
   PoplarExperts desc = op.getDescriptor();
   SmallVector<Value> arguments =
-      l.pointersOf(llvm::to_vector(op.getOperands()));
+      l.pointersOf({op.getDy(), op.getX(), op.getExperts()});
+  llvm::append_range(arguments, getExperts(op.getWeights(), desc, l));
   if (!l.shared.gpuKernels.exists())
     return dispatchExperts(l, "poplar_expert_weight_grad", desc, arguments,
                            desc.outputs, /*batched=*/false, /*grain=*/4);
@@ -594,13 +631,13 @@ void poplar::registerProgramCalls(DialectRegistry &registry) {
   registry.addExtension(+[](MLIRContext *context, exec::ExecDialect *) {
     attachModels<exec::BufferOp, exec::EndOp, exec::ViewOp, exec::PortOp,
                  exec::CallOp, exec::DispatchOp, exec::AttentionOp,
-                 exec::AttentionGradOp, exec::CachedAttentionOp,
-                 exec::EmbeddingGradOp, exec::StartOp, exec::WaitOp,
-                 exec::SendOp, exec::ReceiveOp, exec::ExchangeOp, exec::ZeroOp,
-                 exec::UnscaleOp, exec::NormOp, exec::AdamWOp, exec::ReturnOp,
-                 exec::RowsOp, exec::StartExchangeOp, exec::WaitExchangeOp,
-                 exec::RouteOp, exec::RouteGradOp, exec::ExpertProductOp,
-                 exec::ExpertWeightGradOp>(*context);
+                 exec::AttentionSinksOp, exec::AttentionGradOp,
+                 exec::CachedAttentionOp, exec::EmbeddingGradOp, exec::StartOp,
+                 exec::WaitOp, exec::SendOp, exec::ReceiveOp, exec::ExchangeOp,
+                 exec::ZeroOp, exec::UnscaleOp, exec::NormOp, exec::AdamWOp,
+                 exec::ReturnOp, exec::RowsOp, exec::StartExchangeOp,
+                 exec::WaitExchangeOp, exec::RouteOp, exec::RouteGradOp,
+                 exec::ExpertProductOp, exec::ExpertWeightGradOp>(*context);
     exec::ProductOp::attachInterface<ProductModel>(*context);
   });
 }

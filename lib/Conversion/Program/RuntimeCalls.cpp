@@ -159,6 +159,10 @@ struct AttentionModel : RuntimeCallModel<AttentionModel, nn::AttentionOp> {
         getBuffer(op.getLse()), op.getNumHeads(), op.getNumKvHeads(),
         op.getScale(), op.getCausal(), op.getWindow(), op.getDropout(),
         op.getOpId(), op.getFirstHead(), op.getCap(), isLibraryAttention(op));
+    if (op.getSinks())
+      exec::AttentionSinksOp::create(
+          builder, op.getLoc(), getBuffer(op.getResult()),
+          getBuffer(op.getLse()), getBuffer(op.getSinks()));
   }
 };
 
@@ -205,8 +209,8 @@ struct CachedAttentionModel
         builder, op.getLoc(), getBuffer(op.getQ()), getBuffer(op.getK()),
         getBuffer(op.getV()), getBuffer(op.getPositions()),
         getBuffer(op.getKeyCache()), getBuffer(op.getValueCache()),
-        getBuffer(op.getResult()), op.getNumHeads(), op.getNumKvHeads(),
-        op.getScale(), op.getWindow(), op.getCap());
+        getBuffer(op.getSinks()), getBuffer(op.getResult()), op.getNumHeads(),
+        op.getNumKvHeads(), op.getScale(), op.getWindow(), op.getCap());
   }
 };
 
@@ -221,6 +225,20 @@ struct EmbeddingGradModel
                                   getBuffer(op.getIds()),
                                   getBuffer(op.getResult()),
                                   op.getPaddingIdxAttr(), op.getFirstRowAttr());
+  }
+};
+
+struct ExpertBiasGradModel
+    : RuntimeCallModel<ExpertBiasGradModel, nn::ExpertBiasGradOp> {
+  static OpOperand *accumulator(nn::ExpertBiasGradOp op, unsigned) {
+    return &op.getAccMutable();
+  }
+  static void emit(nn::ExpertBiasGradOp op, OpBuilder &builder,
+                   GetBuffer getBuffer) {
+    exec::EmbeddingGradOp::create(
+        builder, op.getLoc(), getBuffer(op.getDy()), getBuffer(op.getExperts()),
+        getBuffer(op.getResult()), /*padding_idx=*/nullptr,
+        /*first_row=*/nullptr);
   }
 };
 
@@ -347,6 +365,7 @@ void poplar::registerRuntimeCalls(DialectRegistry &registry) {
     nn::AttentionGradOp::attachInterface<AttentionGradModel>(*context);
     nn::CachedAttentionOp::attachInterface<CachedAttentionModel>(*context);
     nn::EmbeddingGradOp::attachInterface<EmbeddingGradModel>(*context);
+    nn::ExpertBiasGradOp::attachInterface<ExpertBiasGradModel>(*context);
     nn::RouteOp::attachInterface<RouteModel>(*context);
     nn::RouteGradOp::attachInterface<RouteGradModel>(*context);
     nn::ExpertLinearOp::attachInterface<ExpertLinearModel>(*context);

@@ -15,17 +15,20 @@ using namespace poplar::exec;
 #include "Poplar/Dialect/Exec/ExecExpertOps.cpp.inc"
 
 /// Describes a weight [outputs, inputs], or [inputs, outputs] if not
-/// `isTransposed`.
+/// `isTransposed`, or a stack of them.
 static PoplarExperts describe(MemRefType inputs, MemRefType outputs,
                               MemRefType experts, OperandRange weights,
                               bool isTransposed) {
-  auto weight = cast<MemRefType>(weights.front().getType());
+  ArrayRef<int64_t> weight =
+      cast<MemRefType>(weights.front().getType()).getShape();
+  bool isStack = weight.size() == 3;
   PoplarExperts desc = {};
   desc.seq_len = inputs.getDimSize(1);
-  desc.num_experts = int64_t(weights.size());
+  desc.num_experts = isStack ? weight.front() : int64_t(weights.size());
   desc.top_k = experts.getDimSize(1) / desc.seq_len;
-  desc.inputs = weight.getDimSize(isTransposed ? 1 : 0);
-  desc.outputs = weight.getDimSize(isTransposed ? 0 : 1);
+  weight = weight.take_back(2);
+  desc.inputs = weight[isTransposed ? 1 : 0];
+  desc.outputs = weight[isTransposed ? 0 : 1];
   desc.type = getPoplarType(inputs.getElementType());
   desc.transposed = isTransposed;
   desc.own_inputs = inputs.getDimSize(2) != desc.inputs;

@@ -303,6 +303,18 @@ PoplarCachedAttention CachedAttentionOp::getDescriptor() {
   shapes.seq_len = getKeyCache().getType().getDimSize(2);
   shapes.causal = 1;
   desc.tokens = getOut().getType().getDimSize(1);
+  desc.sinks = getSinks() != nullptr;
+  return desc;
+}
+
+PoplarAttention AttentionSinksOp::getDescriptor() {
+  MemRefType out = getOut().getType();
+  PoplarAttention desc = {};
+  desc.seq_len = out.getDimSize(1);
+  desc.num_heads = getSinks().getType().getDimSize(0);
+  desc.head_dim = out.getDimSize(2) / desc.num_heads;
+  desc.out_stride = out.getDimSize(2);
+  desc.type = getPoplarType(out.getElementType());
   return desc;
 }
 
@@ -323,8 +335,9 @@ LogicalResult CachedAttentionOp::verify() {
 PoplarEmbeddingGrad EmbeddingGradOp::getDescriptor() {
   PoplarEmbeddingGrad desc = {};
   MemRefType dy = getDy().getType();
-  desc.seq_len = dy.getDimSize(1);
-  desc.width = dy.getDimSize(2);
+  // The rows of a token's experts are side by side in dy.
+  desc.seq_len = getIds().getType().getDimSize(1);
+  desc.width = getAcc().getType().getDimSize(1);
   desc.type = getPoplarType(dy.getElementType());
   desc.padding_idx = int32_t(getPaddingIdx().value_or(-1));
   if (std::optional<uint64_t> first = getFirstRow()) {

@@ -65,8 +65,8 @@ void AttentionOp::buildDecoding(Decoding &decoding) {
   auto made = CachedAttentionOp::create(
       builder, getLoc(), decoding.convert(type), cacheType, cacheType,
       lookup(getQ()), lookup(getK()), lookup(getV()), decoding.positions, keys,
-      values, getNumHeads(), getNumKvHeads(), getScale(), getWindow(),
-      getCap());
+      values, lookup(getSinks()), getNumHeads(), getNumKvHeads(), getScale(),
+      getWindow(), getCap());
   decoding.map(getResult(), made.getResult());
   decoding.setCache(made.getNewKeyCache());
   decoding.setCache(made.getNewValueCache());
@@ -118,6 +118,10 @@ LogicalResult CachedAttentionOp::verify() {
     if (value && value.getType() != expected)
       return emitOpError() << name << " is " << value.getType() << ", expected "
                            << expected;
+  if (getSinks() && getSinks().getType() !=
+                        RankedTensorType::get({heads}, type.getElementType()))
+    return emitOpError() << "sinks are " << getSinks().getType()
+                         << ", expected one for each head of " << type;
   if (getPositions().getType().getShape() != type.getShape().take_front(2))
     return emitOpError() << "positions are " << getPositions().getType()
                          << ", expected one for each row of " << type;

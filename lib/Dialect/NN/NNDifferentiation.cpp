@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Dialect/NN/NN.h"
+#include "Poplar/Dialect/NN/NNGroupOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Transforms/RegionUtils.h"
@@ -215,6 +216,20 @@ LogicalResult RMSNormOp::buildVJP(OpBuilder &builder, Gradients &grads) {
 
 bool AttentionOp::isRecomputedWithAttention() { return true; }
 
+static void addSinkGradient(OpBuilder &builder, AttentionOp op,
+                            Gradients &grads) {
+  grads.accumulate(op.getSinks(), [&](Value acc) -> Value {
+    RankedTensorType type = op.getResult().getType();
+    auto heads = static_cast<int64_t>(op.getNumHeads());
+    auto ofRows = RankedTensorType::get(
+        {type.getDimSize(0), type.getDimSize(1), heads}, builder.getF32Type());
+    Value rows = SinkGradOp::create(builder, op.getLoc(), ofRows,
+                                    grads.cotangent(op.getResult()),
+                                    op.getResult(), op.getLse(), op.getSinks());
+    return SumRowsOp::create(builder, op.getLoc(), acc.getType(), rows, acc);
+  });
+}
+
 LogicalResult AttentionOp::buildVJP(OpBuilder &builder, Gradients &grads) {
   if (failed(refuseCotangents(*this, {getLse()}, grads)))
     return failure();
@@ -230,6 +245,8 @@ LogicalResult AttentionOp::buildVJP(OpBuilder &builder, Gradients &grads) {
     grads.add(getK(), grad.getDk());
     grads.add(getV(), grad.getDv());
   }
+  if (getSinks())
+    addSinkGradient(builder, *this, grads);
   return success();
 }
 

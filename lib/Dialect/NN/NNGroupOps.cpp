@@ -177,11 +177,22 @@ static LogicalResult verifyRows(Operation *op, StringRef name, Value value,
                            << columns << " or " << topK << " times that";
 }
 
+/// The shape of one expert's weight, and how many there are.
+static std::pair<ArrayRef<int64_t>, int64_t> getExperts(ValueRange weights) {
+  ArrayRef<int64_t> shape = getTensor(weights.front()).getShape();
+  if (shape.size() == 3)
+    return {shape.drop_front(), shape.front()};
+  return {shape, int64_t(weights.size())};
+}
+
 static LogicalResult verifyExperts(Operation *op, Value inputs, Value outputs,
                                    Value experts, ValueRange weights,
                                    bool outIn) {
   if (weights.empty())
     return op->emitOpError("has no weights of experts");
+  if (weights.size() > 1 && getTensor(weights.front()).getRank() == 3)
+    return op->emitOpError() << "has " << weights.size() << " stacks of "
+                             << "weights, expected one";
   for (Value weight : weights)
     if (weight.getType() != weights.front().getType())
       return op->emitOpError()
@@ -194,11 +205,11 @@ static LogicalResult verifyExperts(Operation *op, Value inputs, Value outputs,
     return op->emitOpError() << "has " << outputs.getType() << " beside "
                              << inputs.getType() << ", expected as many tokens";
   int64_t topK = countChosen(experts, inputs);
-  if (failed(verifyRows(op, "x", inputs, getDim(weights.front(), outIn ? 1 : 0),
-                        topK)))
+  ArrayRef<int64_t> shape = getExperts(weights).first;
+  if (failed(verifyRows(op, "x", inputs, shape[outIn ? 1 : 0], topK)))
     return failure();
   return verifyRows(op, outputs.getDefiningOp() == op ? "the result" : "dy",
-                    outputs, getDim(weights.front(), outIn ? 0 : 1), topK);
+                    outputs, shape[outIn ? 0 : 1], topK);
 }
 
 LogicalResult ExpertLinearOp::verify() {
@@ -262,6 +273,88 @@ LogicalResult ScoreGradOp::verify() {
   return verifyScore(*this, getScores(), getDlogits());
 }
 
+/// Rows of k experts beside a bias of each of E.
+static LogicalResult verifyExpertBias(Operation *op, Value rows, Value experts,
+                                      Value bias) {
+  if (failed(verifyChosen(op, "experts", experts, rows)))
+    return failure();
+  int64_t width = getDim(bias, 1) * countChosen(experts, rows);
+  if (getDim(rows, 2) == width)
+    return success();
+  return op->emitOpError() << "has rows of " << getDim(rows, 2)
+                           << " columns, expected " << width << " of biases "
+                           << bias.getType();
+}
+
+LogicalResult ExpertBiasOp::verify() {
+  return verifyExpertBias(*this, getX(), getExperts(), getBias());
+}
+
+LogicalResult ExpertBiasGradOp::verify() {
+  return verifyExpertBias(*this, getDy(), getExperts(), getAcc());
+}
+
+static LogicalResult verifySpread(Operation *op, Value scores, Value experts,
+                                  Value spread) {
+  if (failed(verifyChosen(op, "experts", experts, spread)))
+    return failure();
+  if (getTensor(scores).getShape() == getTensor(experts).getShape())
+    return success();
+  return op->emitOpError() << "has scores " << scores.getType()
+                           << " of experts " << experts.getType()
+                           << ", expected one of each";
+}
+
+LogicalResult SpreadScoresOp::verify() {
+  return verifySpread(*this, getScores(), getExperts(), getResult());
+}
+
+LogicalResult SpreadScoresGradOp::verify() {
+  return verifySpread(*this, getDscores(), getExperts(), getDy());
+}
+
+// - pairs of columns give one each
+// - alpha is finite; limit is above 0 and finite
+template <typename Op>
+static LogicalResult verifyGlu(Op op, Value pairs, Value results) {
+  RankedTensorType wide = getTensor(pairs), narrow = getTensor(results);
+  if (wide.getShape().take_front(2) != narrow.getShape().take_front(2) ||
+      wide.getElementType() != narrow.getElementType() ||
+      wide.getDimSize(2) != 2 * narrow.getDimSize(2))
+    return op.emitOpError() << "has " << wide << " beside " << narrow
+                            << ", expected two columns for each";
+  if (op.getAlpha().isFinite() && op.getLimit().isFinite() &&
+      op.getLimit().convertToDouble() > 0)
+    return success();
+  return op.emitOpError() << "has alpha " << op.getAlpha().convertToDouble()
+                          << " and limit " << op.getLimit().convertToDouble()
+                          << ", expected finite numbers, the limit above 0";
+}
+
+LogicalResult ClampedGluOp::verify() {
+  return verifyGlu(*this, getX(), getResult());
+}
+
+LogicalResult ClampedGluGradOp::verify() {
+  return verifyGlu(*this, getX(), getDy());
+}
+
+LogicalResult SinkGradOp::verify() {
+  RankedTensorType dy = getDy().getType();
+  int64_t heads = getDim(getSinks(), 0);
+  if (getOut().getType() != dy || dy.getDimSize(2) % heads)
+    return emitOpError() << "has dy " << dy << " and out " << getOut().getType()
+                         << ", expected one type, with " << heads << " heads";
+  RankedTensorType lse = getLse().getType(), rows = getType();
+  SmallVector<int64_t> shape = {dy.getDimSize(0), heads, dy.getDimSize(1)};
+  bool fits = lse.getShape() == ArrayRef(shape);
+  std::swap(shape[1], shape[2]);
+  if (fits && rows.getShape() == ArrayRef(shape))
+    return success();
+  return emitOpError() << "has lse " << lse << " and the result " << rows
+                       << ", expected one number for each row of a head";
+}
+
 //===----------------------------------------------------------------------===//
 // Derivatives
 //===----------------------------------------------------------------------===//
@@ -277,13 +370,13 @@ LogicalResult RouteOp::buildVJP(OpBuilder &builder, Gradients &grads) {
 }
 
 LogicalResult ExpertLinearOp::buildVJP(OpBuilder &builder, Gradients &grads) {
-  if (getLayout() != WeightLayout::OutIn)
-    return emitOpError("has a derivative only where weights are [out,in]");
+  bool outIn = getLayout() == WeightLayout::OutIn;
   Value dy = grads.cotangent(getResult());
   if (grads.isNeeded(getX()))
     grads.add(getX(), ExpertLinearOp::create(
                           builder, getLoc(), getX().getType(), dy, getExperts(),
-                          getWeights(), WeightLayout::InOut));
+                          getWeights(),
+                          outIn ? WeightLayout::InOut : WeightLayout::OutIn));
   SmallVector<Value> sums;
   for (Value weight : getWeights())
     if (grads.isNeeded(weight))
@@ -293,9 +386,10 @@ LogicalResult ExpertLinearOp::buildVJP(OpBuilder &builder, Gradients &grads) {
   if (sums.size() != getWeights().size() || llvm::is_contained(sums, Value()))
     return emitOpError("expected the weights of all experts to be parameters, "
                        "all of them trained or all of them frozen");
-  auto made = ExpertLinearGradWeightOp::create(builder, getLoc(),
-                                               ValueRange(sums).getTypes(), dy,
-                                               getX(), getExperts(), sums);
+  // [K,N] is the gradient of [N,K] with x and dy exchanged.
+  auto made = ExpertLinearGradWeightOp::create(
+      builder, getLoc(), ValueRange(sums).getTypes(), outIn ? dy : getX(),
+      outIn ? getX() : dy, getExperts(), sums);
   for (auto [weight, sum] : llvm::zip_equal(getWeights(), made.getWeights()))
     grads.setAccumulator(weight, sum);
   return success();
@@ -320,6 +414,33 @@ LogicalResult ScoreOp::buildVJP(OpBuilder &builder, Gradients &grads) {
   return success();
 }
 
+LogicalResult ExpertBiasOp::buildVJP(OpBuilder &builder, Gradients &grads) {
+  Value dy = grads.cotangent(getResult());
+  if (grads.isNeeded(getX()))
+    grads.add(getX(), dy);
+  grads.accumulate(getBias(), [&](Value acc) -> Value {
+    return ExpertBiasGradOp::create(builder, getLoc(), acc.getType(), dy,
+                                    getExperts(), acc);
+  });
+  return success();
+}
+
+LogicalResult SpreadScoresOp::buildVJP(OpBuilder &builder, Gradients &grads) {
+  if (grads.isNeeded(getScores()))
+    grads.add(getScores(), SpreadScoresGradOp::create(
+                               builder, getLoc(), getScores().getType(),
+                               grads.cotangent(getResult()), getExperts()));
+  return success();
+}
+
+LogicalResult ClampedGluOp::buildVJP(OpBuilder &builder, Gradients &grads) {
+  grads.add(getX(),
+            ClampedGluGradOp::create(builder, getLoc(), getX().getType(),
+                                     grads.cotangent(getResult()), getX(),
+                                     getAlphaAttr(), getLimitAttr()));
+  return success();
+}
+
 //===----------------------------------------------------------------------===//
 // Costs, number formats
 //===----------------------------------------------------------------------===//
@@ -331,17 +452,24 @@ OpCost WeighGradOp::getCost() { return getRowCost(*this, getX(), 2); }
 OpCost ScoreOp::getCost() { return getRowCost(*this, getLogits(), 3); }
 OpCost ScoreGradOp::getCost() { return getRowCost(*this, getDlogits(), 3); }
 
+OpCost ExpertBiasOp::getCost() { return getRowCost(*this, getX(), 1); }
+OpCost ExpertBiasGradOp::getCost() { return getRowCost(*this, getDy(), 1); }
+OpCost SpreadScoresOp::getCost() { return getRowCost(*this, getResult(), 0); }
+OpCost SpreadScoresGradOp::getCost() { return getRowCost(*this, getDy(), 0); }
+OpCost ClampedGluOp::getCost() { return getRowCost(*this, getResult(), 8); }
+OpCost ClampedGluGradOp::getCost() { return getRowCost(*this, getX(), 8); }
+OpCost SinkGradOp::getCost() { return getRowCost(*this, getDy(), 2); }
+
 /// The products of the experts that tokens go to, as many to each; the weights
 /// of all of them are read, or their gradients added to.
 static OpCost getExpertCost(Operation *op, Value tokens, Value experts,
                             ValueRange weights) {
-  Value weight = weights.front();
-  auto shape = getTensor(weight).getShape();
+  auto [shape, count] = getExperts(weights);
   auto slots = static_cast<double>(getDim(experts, 1));
   OpCost cost = getRowCost(op, tokens, 0);
   cost.opClass = OpClass::Gemm;
   cost.flops = 2 * slots * double(shape[0]) * double(shape[1]);
-  cost.rows = slots / static_cast<double>(weights.size());
+  cost.rows = slots / static_cast<double>(count);
   cost.columns = static_cast<double>(shape[0]);
   cost.depth = static_cast<double>(shape[1]);
   return cost;
@@ -369,6 +497,11 @@ OpCost ExpertLinearGradWeightOp::getCost() {
 void RouteOp::convertPrecision(FloatType) {}
 void ScoreOp::convertPrecision(FloatType) {}
 
+// A product reads what is spread.
+void SpreadScoresOp::convertPrecision(FloatType format) {
+  getResult().setType(getResult().getType().clone(format));
+}
+
 //===----------------------------------------------------------------------===//
 // Devices that share units
 //===----------------------------------------------------------------------===//
@@ -388,3 +521,12 @@ LogicalResult ExpertLinearOp::shard(UnitSharding &) {
 }
 LogicalResult WeighOp::shard(UnitSharding &) { return refuseSharing(*this); }
 LogicalResult ScoreOp::shard(UnitSharding &) { return refuseSharing(*this); }
+LogicalResult ExpertBiasOp::shard(UnitSharding &) {
+  return refuseSharing(*this);
+}
+LogicalResult SpreadScoresOp::shard(UnitSharding &) {
+  return refuseSharing(*this);
+}
+LogicalResult ClampedGluOp::shard(UnitSharding &) {
+  return refuseSharing(*this);
+}

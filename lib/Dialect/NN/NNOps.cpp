@@ -606,8 +606,16 @@ template <typename Op> static LogicalResult verifyAttention(Op op, Named out) {
 //   multiple of Hkv; result [B,T,H*d]; lse [B,H,T]
 // - keys [B,2] if dropout > 0; dropout in [0,1); window >= 0; cap >= 0
 // - positions [B,T] of causal attention
+// - sinks are one for each head, of the elements of q
 LogicalResult AttentionOp::verify() {
-  return verifyAttention(*this, {"result", getResult()});
+  if (failed(verifyAttention(*this, {"result", getResult()})))
+    return failure();
+  if (!getSinks())
+    return success();
+  if (failed(expectSameElements(*this, {{"q", getQ()}, {"sinks", getSinks()}})))
+    return failure();
+  return expectShape(*this, {"sinks", getSinks()},
+                     {static_cast<int64_t>(getNumHeads())}, {"q", getQ()});
 }
 
 // - as for attention, with dy and out in the place of its result

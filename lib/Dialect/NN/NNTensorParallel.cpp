@@ -425,7 +425,7 @@ static std::pair<int64_t, int64_t> getKeyHeads(AttentionOp op,
 OperandSplit AttentionOp::splitOperand(OpOperand &operand,
                                        const TensorGroup &group) {
   if (operand.get() == getKeys() || operand.get() == getPositions() ||
-      group.size() > int64_t(getNumKvHeads()))
+      operand.get() == getSinks() || group.size() > int64_t(getNumKvHeads()))
     return {};
   auto [begin, end] = getKeyHeads(*this, group);
   int64_t queries = getNumHeads() / getNumKvHeads(), width = getHeadDim();
@@ -451,6 +451,8 @@ LogicalResult AttentionOp::shard(UnitSharding &s) {
     return emitOpError("reads queries that are not divided by heads");
   auto [begin, end] = getKeyHeads(*this, s.group);
   int64_t queries = getNumHeads() / getNumKvHeads(), width = getHeadDim();
+  if (getSinks())
+    s.getParameter(getSinks(), sliceOf(0, {{begin * queries, end * queries}}));
   auto made = cast<AttentionOp>(
       s.clone(*this, {Layout::Columns,
                       {{begin * queries * width, end * queries * width}}}));

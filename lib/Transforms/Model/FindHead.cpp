@@ -56,5 +56,6 @@ nn::LinearOp poplar::findHead(func::FuncOp model, SymbolTable &symbols) {
 }
 
 bool poplar::isRouter(nn::LinearOp linear) {
-  return llvm::any_of(linear->getUsers(), llvm::IsaPred<nn::RouteOp>);
+  return llvm::any_of(linear->getUsers(), llvm::IsaPred<nn::RouteOp>) ||
+         linear.getX().getDefiningOp<nn::SpreadScoresOp>();
 }

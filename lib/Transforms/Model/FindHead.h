@@ -30,8 +30,8 @@ std::optional<LossCall> findLoss(mlir::func::FuncOp model,
 
 nn::LinearOp findHead(mlir::func::FuncOp model, mlir::SymbolTable &symbols);
 
-/// Whether a product chooses experts: PEFT and bitsandbytes do not count it as
-/// a linear layer.
+/// Whether a product chooses experts, or weighs their biases: PEFT and
+/// bitsandbytes do not count it as a linear layer.
 bool isRouter(nn::LinearOp linear);
 
 } // namespace poplar

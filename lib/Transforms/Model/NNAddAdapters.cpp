@@ -102,12 +102,17 @@ LogicalResult NNAddAdaptersPass::checkOptions() {
   return success();
 }
 
-StringRef NNAddAdaptersPass::getModule(func::CallOp call, Value weight) {
+/// What a call passes to a unit as `weight`; null if that is no parameter.
+static nn::GetParameterOp findParameter(func::CallOp call, Value weight) {
   auto argument = dyn_cast<BlockArgument>(weight);
   if (!argument)
-    return "";
-  auto get = call.getOperand(argument.getArgNumber())
-                 .getDefiningOp<nn::GetParameterOp>();
+    return {};
+  return call.getOperand(argument.getArgNumber())
+      .getDefiningOp<nn::GetParameterOp>();
+}
+
+StringRef NNAddAdaptersPass::getModule(func::CallOp call, Value weight) {
+  nn::GetParameterOp get = findParameter(call, weight);
   StringRef name = get ? get.getParameter() : StringRef();
   // The table of an embedding serves as a head, too: no layer of its own.
   return name.consume_back(".weight") && get->hasOneUse() ? name : "";
@@ -128,7 +133,12 @@ void NNAddAdaptersPass::findExperts() {
     for (auto experts : cast<func::FuncOp>(unit).getOps<nn::ExpertLinearOp>())
       for (func::CallOp call : callsOf)
         for (Value weight : experts.getWeights())
-          expertNames.insert(getLastName(getModule(call, weight)));
+          if (nn::GetParameterOp get = findParameter(call, weight)) {
+            // A stack of them is no module's weight.
+            StringRef name = get.getParameter();
+            name.consume_back(".weight");
+            expertNames.insert(getLastName(name));
+          }
 }
 
 bool NNAddAdaptersPass::isForLinear(StringRef name) {

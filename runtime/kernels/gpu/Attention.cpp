@@ -26,6 +26,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Head.h"
+#include "Poplar/Runtime/Experts.h"
 
 using namespace poplar;
 
@@ -306,4 +307,31 @@ extern "C" void poplar_gpu_attention_backward_kv(const PoplarAttention *desc,
                                                  void *dk, void *dv, int64_t) {
   POPLAR_FOR_DIM(backwardKeys, desc, dy, lse, q, k, v, keys, positions, delta,
                  dk, dv);
+}
+
+/// A warp has a row of a head.
+extern "C" void poplar_gpu_attention_sinks(const PoplarAttention *desc,
+                                           void *out, void *lse, void *sinks,
+                                           int64_t batch) {
+  int64_t row = blockX() * POPLAR_GPU_EXPERT_WARPS + threadY(),
+          token = row / desc->num_heads, head = row % desc->num_heads;
+  if (token >= batch * desc->seq_len)
+    return;
+  float *own =
+      static_cast<float *>(lse) +
+      (token / desc->seq_len * desc->num_heads + head) * desc->seq_len +
+      token % desc->seq_len;
+  // Only the lane that writes it reads it.
+  float before = broadcast(threadX() == 0 ? *own : 0.0f, 0);
+  float sink = loadElement(sinks, desc->type, head),
+        distance = (sink - before) * kLog2E,
+        power = exp2(-__builtin_fabsf(distance));
+  float factor = (distance > 0 ? power : 1.0f) / (1.0f + power);
+  for (int64_t c = threadX(); c < desc->head_dim; c += kWarp) {
+    int64_t at = token * desc->out_stride + head * desc->head_dim + c;
+    storeElement(out, desc->type, at,
+                 factor * loadElement(out, desc->type, at));
+  }
+  if (threadX() == 0)
+    *own = __builtin_fmaxf(before, sink) + log2(1.0f + power) * kLn2;
 }

@@ -37,7 +37,7 @@ POPLAR_INLINE Matrix cacheOf(const Head &head, void *cache) {
 template <int32_t Dim>
 POPLAR_INLINE void attend(const PoplarCachedAttention *cached, void *q,
                           void *positions, void *keyCache, void *valueCache,
-                          void *out) {
+                          void *out, void *sinks) {
   constexpr int32_t kParts = Dim / kWarp;
   POPLAR_SHARED float highs[kWarps], totals[kWarps], parts[kWarps][Dim];
   const PoplarAttention *desc = &cached->attention;
@@ -104,10 +104,12 @@ POPLAR_INLINE void attend(const PoplarCachedAttention *cached, void *q,
   int32_t column = warp * kWarp + lane;
   if (column >= dim)
     return;
-  float top = kMasked, sum = 0;
+  float top = kMasked, sum = 0, sink = kMasked;
+  if (cached->sinks)
+    top = sink = loadElement(sinks, desc->type, head.head) * kLog2E;
   for (float one : highs)
     top = __builtin_fmaxf(top, one);
-  total = 0;
+  total = cached->sinks ? exp2(sink - top) : 0.0f;
   for (int32_t w = 0; w < kWarps; ++w) {
     float factor = exp2(highs[w] - top);
     total += factor * totals[w];
@@ -125,7 +127,7 @@ POPLAR_INLINE void attend(const PoplarCachedAttention *cached, void *q,
 extern "C" void poplar_gpu_append_cache(const PoplarCachedAttention *cached,
                                         void *, void *k, void *v,
                                         void *positions, void *keyCache,
-                                        void *valueCache, void *,
+                                        void *valueCache, void *, void *,
                                         int64_t batch) {
   const PoplarAttention *desc = &cached->attention;
   int64_t width = desc->num_kv_heads * desc->head_dim;
@@ -153,11 +155,12 @@ extern "C" void poplar_gpu_cached_attention(const PoplarCachedAttention *desc,
                                             void *q, void *, void *,
                                             void *positions, void *keyCache,
                                             void *valueCache, void *out,
-                                            int64_t) {
+                                            void *sinks, int64_t) {
   if (desc->attention.head_dim <= 64)
-    attend<64>(desc, q, positions, keyCache, valueCache, out);
+    attend<64>(desc, q, positions, keyCache, valueCache, out, sinks);
   else if (desc->attention.head_dim <= 128)
-    attend<128>(desc, q, positions, keyCache, valueCache, out);
+    attend<128>(desc, q, positions, keyCache, valueCache, out, sinks);
   else
-    attend<POPLAR_MAX_HEAD_DIM>(desc, q, positions, keyCache, valueCache, out);
+    attend<POPLAR_MAX_HEAD_DIM>(desc, q, positions, keyCache, valueCache, out,
+                                sinks);
 }

@@ -17,6 +17,15 @@ func.func @attend(%q: tensor<?x2x8xf32>, %k: tensor<?x2x4xf32>, %v: tensor<?x2x4
   return %3#0 : tensor<?x2x8xf32>
 }
 
+// CHECK-LABEL: func @sinks
+func.func @sinks(%q: tensor<?x2x8xf32>, %k: tensor<?x2x4xf32>, %at: tensor<?x2xi32>, %sinks: tensor<2xf32>, %keys: tensor<?x1x16x4xf32>) {
+  // CHECK: nn.attention %{{.*}}, %{{.*}}, %{{.*}} sinks %{{.*}} causal heads 2
+  %0:2 = nn.attention %q, %k, %k sinks %sinks causal heads 2 kv_heads 1 scale 0.5 : (tensor<?x2x8xf32>, tensor<?x2x4xf32>, tensor<?x2x4xf32>, tensor<2xf32>) -> (tensor<?x2x8xf32>, tensor<?x2x2xf32>)
+  // CHECK: nn.cached_attention %{{.*}}, %{{.*}}, %{{.*}} at %{{.*}} caches %{{.*}}, %{{.*}} sinks %{{.*}} heads 2
+  %1:3 = nn.cached_attention %q, %k, %k at %at caches %keys, %keys sinks %sinks heads 2 kv_heads 1 scale 0.5 : (tensor<?x2x8xf32>, tensor<?x2x4xf32>, tensor<?x2x4xf32>, tensor<?x2xi32>, tensor<?x1x16x4xf32>, tensor<?x1x16x4xf32>, tensor<2xf32>) -> (tensor<?x2x8xf32>, tensor<?x1x16x4xf32>, tensor<?x1x16x4xf32>)
+  return
+}
+
 // CHECK-LABEL: func @embed
 func.func @embed(%x: tensor<?x2x8xf32>, %t: tensor<9x8xf32>, %at: tensor<?x2xi32>) -> tensor<?x2x8xf32> {
   // CHECK: nn.position_embedding %{{.*}}, %{{.*}} at %{{.*}} :

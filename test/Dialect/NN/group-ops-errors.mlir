@@ -93,3 +93,75 @@ func.func @f(%d: tensor<?x8xf32>, %s: tensor<?x4xf32>) {
   %0 = nn.score_grad %d, %s : (tensor<?x8xf32>, tensor<?x4xf32>) -> tensor<?x4x1xf32>
   return
 }
+
+// -----
+
+func.func @f(%x: tensor<?x4x8xf32>, %e: tensor<?x8xi32>, %w: tensor<3x8x16xf32>) {
+  // expected-error @below {{has 2 stacks of weights, expected one}}
+  %0 = nn.expert_linear %x, %e, %w, %w layout in_out : (tensor<?x4x8xf32>, tensor<?x8xi32>, tensor<3x8x16xf32>, tensor<3x8x16xf32>) -> tensor<?x4x32xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x4x8xf32>, %e: tensor<?x8xi32>, %b: tensor<3x16xf32>) {
+  // expected-error @below {{has rows of 8 columns, expected 32 of biases 'tensor<3x16xf32>'}}
+  %0 = nn.expert_bias %x, %e, %b : (tensor<?x4x8xf32>, tensor<?x8xi32>, tensor<3x16xf32>) -> tensor<?x4x8xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x4x8xf32>, %e: tensor<?x8xi32>, %b: tensor<3x16xf32>) {
+  // expected-error @below {{has rows of 8 columns, expected 32 of biases 'tensor<3x16xf32>'}}
+  %0 = nn.expert_bias_grad %x, %e into %b : (tensor<?x4x8xf32>, tensor<?x8xi32>, tensor<3x16xf32>) -> tensor<3x16xf32>
+  return
+}
+
+// -----
+
+func.func @f(%s: tensor<?x4xf32>, %e: tensor<?x8xi32>) {
+  // expected-error @below {{has scores 'tensor<?x4xf32>' of experts 'tensor<?x8xi32>', expected one of each}}
+  %0 = nn.spread_scores %s, %e : (tensor<?x4xf32>, tensor<?x8xi32>) -> tensor<?x4x3xf32>
+  return
+}
+
+// -----
+
+func.func @f(%d: tensor<?x3x3xf32>, %e: tensor<?x8xi32>) {
+  // expected-error @below {{experts is 'tensor<?x8xi32>', expected some elements for each token of 'tensor<?x3x3xf32>'}}
+  %0 = nn.spread_scores_grad %d, %e : (tensor<?x3x3xf32>, tensor<?x8xi32>) -> tensor<?x8xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x4x8xf32>) {
+  // expected-error @below {{has 'tensor<?x4x8xf32>' beside 'tensor<?x4x8xf32>', expected two columns for each}}
+  %0 = nn.clamped_glu %x alpha 1.702 limit 7.0 : (tensor<?x4x8xf32>) -> tensor<?x4x8xf32>
+  return
+}
+
+// -----
+
+func.func @f(%d: tensor<?x4x4xf32>, %x: tensor<?x4x8xf32>) {
+  // expected-error @below {{has alpha 1.702000e+00 and limit 0.000000e+00, expected finite numbers, the limit above 0}}
+  %0 = nn.clamped_glu_grad %d, %x alpha 1.702 limit 0.0 : (tensor<?x4x4xf32>, tensor<?x4x8xf32>) -> tensor<?x4x8xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x4x8xf32>, %l: tensor<?x2x4xf32>, %s: tensor<3xf32>) {
+  // expected-error @below {{expected one type, with 3 heads}}
+  %0 = nn.sink_grad %x, %x lse %l sinks %s : (tensor<?x4x8xf32>, tensor<?x4x8xf32>, tensor<?x2x4xf32>, tensor<3xf32>) -> tensor<?x4x3xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x4x8xf32>, %l: tensor<?x4x2xf32>, %s: tensor<2xf32>) {
+  // expected-error @below {{has lse 'tensor<?x4x2xf32>' and the result 'tensor<?x4x2xf32>', expected one number for each row of a head}}
+  %0 = nn.sink_grad %x, %x lse %l sinks %s : (tensor<?x4x8xf32>, tensor<?x4x8xf32>, tensor<?x4x2xf32>, tensor<2xf32>) -> tensor<?x4x2xf32>
+  return
+}

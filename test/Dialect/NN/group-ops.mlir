@@ -49,6 +49,39 @@ func.func @ops(%logits: tensor<?x4x3xf32>, %x: tensor<?x4x8xf32>, %wide: tensor<
   return
 }
 
+// CHECK-LABEL: func.func @stacks(
+func.func @stacks(%x: tensor<?x4x8xf32>, %wide: tensor<?x4x32xf32>, %scores: tensor<?x8xf32>, %experts: tensor<?x8xi32>,
+    %w: tensor<3x8x16xf32>, %bias: tensor<3x16xf32>, %lse: tensor<?x2x4xf32>, %sinks: tensor<2xf32>) {
+  // CHECK: nn.expert_linear %{{.*}}, %{{.*}}, %{{.*}} layout in_out : (tensor<?x4x8xf32>, tensor<?x8xi32>, tensor<3x8x16xf32>) -> tensor<?x4x32xf32>
+  // expected-remark @below {{gemm: 2048 FLOPs and 672 bytes per sample, 1536 bytes once}}
+  %0 = nn.expert_linear %x, %experts, %w layout in_out : (tensor<?x4x8xf32>, tensor<?x8xi32>, tensor<3x8x16xf32>) -> tensor<?x4x32xf32>
+  // CHECK: nn.expert_linear_grad_weight %{{.*}}, %{{.*}}, %{{.*}} into %{{.*}} : (tensor<?x4x8xf32>, tensor<?x4x32xf32>, tensor<?x8xi32>, tensor<3x8x16xf32>) -> tensor<3x8x16xf32>
+  // expected-remark @below {{gemm: 2048 FLOPs and 672 bytes per sample, 3072 bytes once}}
+  %1 = nn.expert_linear_grad_weight %x, %wide, %experts into %w : (tensor<?x4x8xf32>, tensor<?x4x32xf32>, tensor<?x8xi32>, tensor<3x8x16xf32>) -> tensor<3x8x16xf32>
+  // CHECK: nn.expert_bias %{{.*}}, %{{.*}}, %{{.*}} : (tensor<?x4x32xf32>, tensor<?x8xi32>, tensor<3x16xf32>) -> tensor<?x4x32xf32>
+  // expected-remark @below {{row: 128 FLOPs and 1056 bytes per sample, 192 bytes once}}
+  %2 = nn.expert_bias %wide, %experts, %bias : (tensor<?x4x32xf32>, tensor<?x8xi32>, tensor<3x16xf32>) -> tensor<?x4x32xf32>
+  // CHECK: nn.expert_bias_grad %{{.*}}, %{{.*}} into %{{.*}} : (tensor<?x4x32xf32>, tensor<?x8xi32>, tensor<3x16xf32>) -> tensor<3x16xf32>
+  // expected-remark @below {{row: 128 FLOPs and 544 bytes per sample, 384 bytes once}}
+  %3 = nn.expert_bias_grad %wide, %experts into %bias : (tensor<?x4x32xf32>, tensor<?x8xi32>, tensor<3x16xf32>) -> tensor<3x16xf32>
+  // CHECK: nn.spread_scores %{{.*}}, %{{.*}} : (tensor<?x8xf32>, tensor<?x8xi32>) -> tensor<?x4x3xf32>
+  // expected-remark @below {{row: 0 FLOPs and 112 bytes per sample, 0 bytes once}}
+  %4 = nn.spread_scores %scores, %experts : (tensor<?x8xf32>, tensor<?x8xi32>) -> tensor<?x4x3xf32>
+  // CHECK: nn.spread_scores_grad %{{.*}}, %{{.*}} : (tensor<?x4x3xf32>, tensor<?x8xi32>) -> tensor<?x8xf32>
+  // expected-remark @below {{row: 0 FLOPs and 112 bytes per sample, 0 bytes once}}
+  %5 = nn.spread_scores_grad %4, %experts : (tensor<?x4x3xf32>, tensor<?x8xi32>) -> tensor<?x8xf32>
+  // CHECK: nn.clamped_glu %{{.*}} alpha 1.702000e+00 limit 7.000000e+00 : (tensor<?x4x32xf32>) -> tensor<?x4x16xf32>
+  // expected-remark @below {{row: 512 FLOPs and 768 bytes per sample, 0 bytes once}}
+  %6 = nn.clamped_glu %wide alpha 1.702 limit 7.0 : (tensor<?x4x32xf32>) -> tensor<?x4x16xf32>
+  // CHECK: nn.clamped_glu_grad %{{.*}}, %{{.*}} alpha 1.702000e+00 limit 7.000000e+00 : (tensor<?x4x16xf32>, tensor<?x4x32xf32>) -> tensor<?x4x32xf32>
+  // expected-remark @below {{row: 1024 FLOPs and 1280 bytes per sample, 0 bytes once}}
+  %7 = nn.clamped_glu_grad %6, %wide alpha 1.702 limit 7.0 : (tensor<?x4x16xf32>, tensor<?x4x32xf32>) -> tensor<?x4x32xf32>
+  // CHECK: nn.sink_grad %{{.*}}, %{{.*}} lse %{{.*}} sinks %{{.*}} : (tensor<?x4x8xf32>, tensor<?x4x8xf32>, tensor<?x2x4xf32>, tensor<2xf32>) -> tensor<?x4x2xf32>
+  // expected-remark @below {{row: 64 FLOPs and 320 bytes per sample, 8 bytes once}}
+  %8 = nn.sink_grad %x, %x lse %lse sinks %sinks : (tensor<?x4x8xf32>, tensor<?x4x8xf32>, tensor<?x2x4xf32>, tensor<2xf32>) -> tensor<?x4x2xf32>
+  return
+}
+
 func.func @model() {
   return
 }

@@ -580,7 +580,7 @@ func.func @f(%x: tensor<?x4x8xf32>, %g: tensor<8xf32>, %r: tensor<?x4xf32>) {
 
 func.func @f(%x: tensor<?x4x8xf32>) {
   // expected-error @below {{needs both k and v, or a packed q alone}}
-  %0:2 = "nn.attention"(%x, %x) <{num_heads = 2 : i64, num_kv_heads = 2 : i64, scale = 0.5 : f64, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0>}> : (tensor<?x4x8xf32>, tensor<?x4x8xf32>) -> (tensor<?x4x8xf32>, tensor<?x2x4xf32>)
+  %0:2 = "nn.attention"(%x, %x) <{num_heads = 2 : i64, num_kv_heads = 2 : i64, scale = 0.5 : f64, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0>}> : (tensor<?x4x8xf32>, tensor<?x4x8xf32>) -> (tensor<?x4x8xf32>, tensor<?x2x4xf32>)
   return
 }
 
@@ -669,6 +669,14 @@ func.func @positions_of_others(%x: tensor<?x4x8xf32>, %p: tensor<?x5xi32>) {
 func.func @positions_of_both_sides(%x: tensor<?x4x8xf32>, %p: tensor<?x4xi32>) {
   // expected-error@+1 {{'nn.attention' op has positions, but is not causal: where a document ends is not known}}
   %0:2 = nn.attention %x, %x, %x positions %p heads 2 kv_heads 2 scale 0.5 : (tensor<?x4x8xf32>, tensor<?x4x8xf32>, tensor<?x4x8xf32>, tensor<?x4xi32>) -> (tensor<?x4x8xf32>, tensor<?x2x4xf32>)
+  return
+}
+
+// -----
+
+func.func @sinks_of_other_heads(%x: tensor<?x4x8xf32>, %s: tensor<3xf32>) {
+  // expected-error@+1 {{sinks is [3], expected [2] to fit q [?,4,8]}}
+  %0:2 = nn.attention %x, %x, %x sinks %s causal heads 2 kv_heads 2 scale 0.5 : (tensor<?x4x8xf32>, tensor<?x4x8xf32>, tensor<?x4x8xf32>, tensor<3xf32>) -> (tensor<?x4x8xf32>, tensor<?x2x4xf32>)
   return
 }
 

@@ -21,17 +21,17 @@ from jobs import DeviceType, Plan, Rank
 GOLDENS = os.path.join(jobs.SOURCES, "test", "Integration", "goldens")
 # Others have the ops of these.
 FAMILIES = ("arcee", "bert", "dynamic", "exaone4", "gemma", "gemma2", "gemma3", "glm",
-            "glm4", "gpt2", "gpt_neox", "gpt_neox_serial", "granite", "llama", "llama3",
-            "mistral", "mixtral", "olmo2", "olmo3", "phi", "phi3", "qwen2", "qwen2_moe",
-            "qwen3", "qwen3_5", "qwen3_5_moe", "qwen3_moe", "qwen3_next", "seed_oss",
-            "smollm3", "stablelm", "starcoder2", "yarn")  # fmt: skip
-EXPERTS = ("mixtral", "qwen2_moe", "qwen3_5_moe", "qwen3_moe", "qwen3_next")
+            "glm4", "gpt2", "gpt_neox", "gpt_neox_serial", "gpt_oss", "granite", "llama",
+            "llama3", "mistral", "mixtral", "olmo2", "olmo3", "phi", "phi3", "qwen2",
+            "qwen2_moe", "qwen3", "qwen3_5", "qwen3_5_moe", "qwen3_moe", "qwen3_next",
+            "seed_oss", "smollm3", "stablelm", "starcoder2", "yarn")  # fmt: skip
+EXPERTS = ("gpt_oss", "mixtral", "qwen2_moe", "qwen3_5_moe", "qwen3_moe", "qwen3_next")
 LINEAR = ("qwen3_5", "qwen3_5_moe", "qwen3_next")
 # Whose queries have a head for each head of keys.
 UNGROUPED = ("bert", "gpt2", "gpt_neox", "gpt_neox_serial")
 # Families whose heads need not have the columns of the hidden size together.
-FREE_HEADS = ("dynamic", "gemma", "gemma2", "gemma3", "glm", "glm4", "llama", "llama3",
-              "mistral", "qwen3", "qwen3_5", "qwen3_5_moe", "qwen3_moe", "qwen3_next",
+FREE_HEADS = ("dynamic", "gemma", "gemma2", "gemma3", "glm", "glm4", "gpt_oss", "llama",
+              "llama3", "mistral", "qwen3", "qwen3_5", "qwen3_5_moe", "qwen3_moe", "qwen3_next",
               "seed_oss")  # fmt: skip
 # What every axis is when it is left out, in words.
 AXES = {

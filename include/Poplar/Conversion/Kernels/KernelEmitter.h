@@ -19,6 +19,10 @@
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/IR/IRMapping.h"
 
+namespace mlir::affine {
+class AffineApplyOp;
+} // namespace mlir::affine
+
 namespace poplar {
 
 class KernelEmitter {
@@ -55,6 +59,7 @@ protected:
   evaluate(mlir::linalg::GenericOp op, mlir::AffineMap map);
   /// The value of an expression; null if no indexing map of a kernel has it.
   mlir::Value evaluate(mlir::AffineExpr expr);
+  llvm::LogicalResult emitApply(mlir::affine::AffineApplyOp op);
   /// Clones the body for the element at `dims`; its arguments are in `scalars`.
   mlir::LogicalResult emitBody(mlir::linalg::GenericOp op,
                                mlir::SmallVectorImpl<mlir::Value> &yields);

@@ -505,6 +505,15 @@ def Exec_AttentionOp : Exec_AttentionBase<"attention"> {
   let extraClassDeclaration = descriptor;
 }
 
+def Exec_AttentionSinksOp : Exec_Op<"attention_sinks"> {
+  let summary = "Makes what attention gave without sinks what it gives with them";
+  let arguments = (ins Exec_Buffer:$out, Exec_Buffer:$lse, Exec_Buffer:$sinks);
+  let assemblyFormat = [{
+    $out `,` $lse `sinks` $sinks attr-dict `:` `(` type(operands) `)`
+  }];
+  let extraClassDeclaration = "PoplarAttention getDescriptor();";
+}
+
 def Exec_AttentionGradOp : Exec_AttentionBase<"attention_grad"> {
   let summary = "nn.attention_grad on buffers";
   let description = [{
@@ -538,13 +547,13 @@ def Exec_CachedAttentionOp : Exec_Op<"cached_attention",
   let summary = "nn.cached_attention on buffers";
   let arguments = (ins Exec_Buffer:$q, Optional<Exec_Buffer>:$k,
     Optional<Exec_Buffer>:$v, Exec_Buffer:$positions, Exec_Buffer:$key_cache,
-    Exec_Buffer:$value_cache, Exec_Buffer:$out, I64Attr:$num_heads,
-    I64Attr:$num_kv_heads, F64Attr:$scale,
+    Exec_Buffer:$value_cache, Optional<Exec_Buffer>:$sinks, Exec_Buffer:$out,
+    I64Attr:$num_heads, I64Attr:$num_kv_heads, F64Attr:$scale,
     DefaultValuedAttr<I64Attr, "0">:$window,
     DefaultValuedAttr<F64Attr, "0.0">:$cap);
   let assemblyFormat = [{
     $q (`,` $k^ `,` $v)? `at` $positions `caches` $key_cache `,` $value_cache
-    `into` $out `heads` $num_heads `kv_heads` $num_kv_heads `scale` $scale
+    (`sinks` $sinks^)? `into` $out `heads` $num_heads `kv_heads` $num_kv_heads `scale` $scale
     (`window` $window^)? (`cap` $cap^)? attr-dict `:` `(` type(operands) `)`
   }];
   let hasVerifier = 1;

@@ -41,7 +41,7 @@ def NN_CachedAttentionOp : NN_Op<"cached_attention", [Pure,
   let description = [{
     Of nn.attention, the rows of a few new tokens. Their keys and values go to
     the caches, at their positions, and a token attends over what the caches
-    hold up to its own position; `window` and `cap` as there. The caches are
+    hold up to its own position; `sinks`, `window` and `cap` as there. The caches are
     [B,Hkv,P,d] with room for P positions, a multiple of 16. How elements lie in
     one is the kernel's business. Results: out [B,T,H*d] and the caches, which
     are updated in place. Made by `--nn-add-decoding`.
@@ -54,7 +54,7 @@ def NN_CachedAttentionOp : NN_Op<"cached_attention", [Pure,
                        Optional<NN_Activation>:$v, NN_Ids:$positions,
                        4DTensorOf<[NN_Float]>:$key_cache,
                        4DTensorOf<[NN_Float]>:$value_cache,
-                       I64Attr:$num_heads, I64Attr:$num_kv_heads,
+                       Optional<NN_Vector>:$sinks, I64Attr:$num_heads, I64Attr:$num_kv_heads,
                        F64Attr:$scale,
                        DefaultValuedAttr<I64Attr, "0">:$window,
                        DefaultValuedAttr<F64Attr, "0.0">:$cap);
@@ -63,7 +63,7 @@ def NN_CachedAttentionOp : NN_Op<"cached_attention", [Pure,
                       4DTensorOf<[NN_Float]>:$new_value_cache);
   let assemblyFormat = [{
     $q (`,` $k^ `,` $v)? `at` $positions `caches` $key_cache `,` $value_cache
-    `heads` $num_heads `kv_heads` $num_kv_heads `scale` $scale
+    (`sinks` $sinks^)? `heads` $num_heads `kv_heads` $num_kv_heads `scale` $scale
     (`window` $window^)? (`cap` $cap^)? attr-dict
     `:` functional-type(operands, results)
   }];

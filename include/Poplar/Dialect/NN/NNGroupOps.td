@@ -167,12 +167,16 @@ def NN_BalanceLossGradOp : NN_GradientOp<"balance_loss_grad",
   }];
 }
 
+/// A weight of an expert, or those of all experts.
+def NN_ExpertWeight : AnyTypeOf<[NN_Matrix, 3DTensorOf<[NN_Float]>]>;
+def NN_ExpertGradient : AnyTypeOf<[NN_F32Matrix, 3DTensorOf<[F32]>]>;
+
 def NN_ExpertLinearOp : NN_ForwardOp<"expert_linear",
     [DeclareOpInterfaceMethods<ModelFactsOpInterface, ["getTensorParts"]>]> {
   let summary = "x W_e^T for each expert e of a token";
   let description = [{
     There is a weight for each expert, [N,K] with layout `out_in` or [K,N] with
-    `in_out`. x is [B,T,K], which all experts of a token read, or [B,T,k*K], a
+    `in_out`, or one stack of all, [E,N,K] or [E,K,N]. x is [B,T,K], which all experts of a token read, or [B,T,k*K], a
     row for each. The result is [B,T,k*N], a row for each, or [B,T,N], the sum of
     them. A weight is multiplied by the rows of the tokens that go to its expert,
     and by no others. The gradient with respect to x is the same op with the
@@ -184,7 +188,7 @@ def NN_ExpertLinearOp : NN_ForwardOp<"expert_linear",
     ```
   }];
   let arguments = (ins NN_Activation:$x, NN_Ids:$experts,
-                       Variadic<NN_Matrix>:$weights,
+                       Variadic<NN_ExpertWeight>:$weights,
                        DefaultValuedAttr<NN_WeightLayoutAttr,
                          "::poplar::nn::WeightLayout::OutIn">:$layout);
   let results = (outs NN_Activation:$result);
@@ -196,10 +200,13 @@ def NN_ExpertLinearOp : NN_ForwardOp<"expert_linear",
 
 def NN_ExpertLinearGradWeightOp : NN_GradientOp<"expert_linear_grad_weight"> {
   let summary = "acc_e += dy^T x over the tokens of expert e, for each";
-  let description = "The weights are [N,K]. dy and x as the result and x there.";
+  let description = [{
+    The weights are [N,K], or a stack of such. dy and x as the result and x there;
+    for weights [K,N], each stands in the place of the other.
+  }];
   let arguments = (ins NN_Activation:$dy, NN_Activation:$x, NN_Ids:$experts,
-                       Variadic<NN_F32Matrix>:$acc);
-  let results = (outs Variadic<NN_F32Matrix>:$weights);
+                       Variadic<NN_ExpertGradient>:$acc);
+  let results = (outs Variadic<NN_ExpertGradient>:$weights);
   let assemblyFormat = [{
     $dy `,` $x `,` $experts `into` $acc attr-dict
     `:` functional-type(operands, results)
@@ -245,6 +252,95 @@ def NN_ScoreGradOp : NN_GradientOp<"score_grad"> {
   let results = (outs NN_Activation:$dlogits);
   let assemblyFormat =
     "$dscores `,` $scores attr-dict `:` functional-type(operands, results)";
+}
+
+def NN_ExpertBiasOp : NN_ForwardOp<"expert_bias", [PredOpTrait<
+    "result has the type of x", CPred<"$x.getType() == $result.getType()">>]> {
+  let summary = "x + bias_e in the row of each expert e of a token";
+  let description = [{
+    x is [B,T,k*N] and the bias [E,N] (gpt-oss).
+    ```mlir
+    %y = nn.expert_bias %x, %experts, %bias : (tensor<?x16x48xf32>,
+        tensor<?x32xi32>, tensor<4x24xf32>) -> tensor<?x16x48xf32>
+    ```
+  }];
+  let arguments = (ins NN_Activation:$x, NN_Ids:$experts, NN_Matrix:$bias);
+  let results = (outs NN_Activation:$result);
+  let assemblyFormat =
+    "$x `,` $experts `,` $bias attr-dict `:` functional-type(operands, results)";
+}
+
+def NN_ExpertBiasGradOp : NN_GradientOp<"expert_bias_grad",
+    [AllTypesMatch<["acc", "result"]>]> {
+  let summary = "acc_e += the rows of dy that are of expert e";
+  let arguments = (ins NN_Activation:$dy, NN_Ids:$experts, NN_F32Matrix:$acc);
+  let results = (outs NN_F32Matrix:$result);
+  let assemblyFormat = [{
+    $dy `,` $experts `into` $acc attr-dict
+    `:` functional-type(operands, results)
+  }];
+}
+
+def NN_SpreadScoresOp : NN_ForwardOp<"spread_scores",
+    [DeclareOpInterfaceMethods<PrecisionOpInterface>]> {
+  let summary = "Scores of the chosen experts in the places of all, else 0";
+  let description = [{
+    scores and experts [B,T*k] -> [B,T,E]. nn.linear with the biases [E,N] of a
+    product whose rows are added up gives what these add to the sum.
+  }];
+  let arguments = (ins NN_PerToken:$scores, NN_Ids:$experts);
+  let results = (outs NN_Activation:$result);
+  let assemblyFormat =
+    "$scores `,` $experts attr-dict `:` functional-type(operands, results)";
+}
+
+def NN_SpreadScoresGradOp : NN_GradientOp<"spread_scores_grad"> {
+  let summary = "dy in the places of the chosen experts";
+  let arguments = (ins NN_Activation:$dy, NN_Ids:$experts);
+  let results = (outs NN_PerToken:$dscores);
+  let assemblyFormat =
+    "$dy `,` $experts attr-dict `:` functional-type(operands, results)";
+}
+
+def NN_ClampedGluOp : NN_ForwardOp<"clamped_glu"> {
+  let summary = "(u + 1) g sigmoid(alpha g) of neighbouring columns g and u";
+  let description = [{
+    x [B,T,2N] -> [B,T,N]. Column j is computed from g = min(x_{2j}, limit) and
+    u = x_{2j+1}, kept between -limit and limit (gpt-oss).
+  }];
+  let arguments = (ins NN_Activation:$x, F64Attr:$alpha, F64Attr:$limit);
+  let results = (outs NN_Activation:$result);
+  let assemblyFormat = [{
+    $x `alpha` $alpha `limit` $limit attr-dict
+    `:` functional-type(operands, results)
+  }];
+}
+
+def NN_ClampedGluGradOp : NN_GradientOp<"clamped_glu_grad",
+    [AllTypesMatch<["x", "result"]>]> {
+  let summary = "Gradient of clamped_glu, 0 where a column is clamped";
+  let arguments = (ins NN_Activation:$dy, NN_Activation:$x, F64Attr:$alpha,
+                       F64Attr:$limit);
+  let results = (outs NN_Activation:$result);
+  let assemblyFormat = [{
+    $dy `,` $x `alpha` $alpha `limit` $limit attr-dict
+    `:` functional-type(operands, results)
+  }];
+}
+
+def NN_SinkGradOp : NN_GradientOp<"sink_grad"> {
+  let summary = "Gradient of attention's sinks, not yet summed over the tokens";
+  let description = [{
+    -exp(sink - lse) (dy . out) of each row of a head, f32 [B,T,H]; dy, out and
+    lse as in nn.attention_grad.
+  }];
+  let arguments = (ins NN_Activation:$dy, NN_Activation:$out,
+                       3DTensorOf<[F32]>:$lse, NN_Vector:$sinks);
+  let results = (outs 3DTensorOf<[F32]>:$result);
+  let assemblyFormat = [{
+    $dy `,` $out `lse` $lse `sinks` $sinks attr-dict
+    `:` functional-type(operands, results)
+  }];
 }
 
 #endif // POPLAR_DIALECT_NN_NNGROUPOPS_TD

@@ -189,12 +189,16 @@ def NN_AttentionOp : NN_ForwardOp<"attention", [AttrSizedOperandSegments,
     s by cap tanh(s / cap) before the mask (Gemma 2). With `positions`, several
     documents lie in a sample, one after the other: position p of token i says
     that its document begins at token i - p, and all keys before are masked,
-    too; causal attention only. Results: out [B,T,H*d] and the log-sum-exp of
-    each row's scores, f32 [B,H,T], which the gradient needs.
+    too; causal attention only. `sinks` [H] are one more score for each row of a
+    head, after scale and cap, whose value is 0 (gpt-oss): it only adds to the
+    denominator. Results: out [B,T,H*d] and the log-sum-exp of each row's scores,
+    f32 [B,H,T], which the gradient needs, both with the sinks. The gradient of
+    q, k and v is then what it is without sinks, of these results.
   }];
   let arguments = (ins NN_Activation:$q, Optional<NN_Activation>:$k,
       Optional<NN_Activation>:$v, Optional<NN_Keys>:$keys,
-      Optional<NN_Ids>:$positions, I64Attr:$num_heads, I64Attr:$num_kv_heads,
+      Optional<NN_Ids>:$positions, Optional<NN_Vector>:$sinks,
+      I64Attr:$num_heads, I64Attr:$num_kv_heads,
       F64Attr:$scale, UnitAttr:$causal, DefaultValuedAttr<I64Attr, "0">:$window,
       DefaultValuedAttr<F64Attr, "0.0">:$dropout,
       DefaultValuedAttr<I64Attr, "0">:$op_id,
@@ -203,7 +207,7 @@ def NN_AttentionOp : NN_ForwardOp<"attention", [AttrSizedOperandSegments,
   let results = (outs NN_Activation:$result, 3DTensorOf<[F32]>:$lse);
   let assemblyFormat = [{
     $q (`,` $k^ `,` $v)? (`keys` $keys^)? (`positions` $positions^)?
-    (`causal` $causal^)?
+    (`sinks` $sinks^)? (`causal` $causal^)?
     `heads` $num_heads `kv_heads` $num_kv_heads `scale` $scale
     (`window` $window^)? (`dropout` $dropout^)? (`op_id` $op_id^)?
     (`first_head` $first_head^)? (`cap` $cap^)? attr-dict
