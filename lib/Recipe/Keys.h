@@ -20,6 +20,11 @@ namespace poplar {
 /// Whether a value is a word, or a list of it alone.
 bool isOnly(const yaml::Content &node, llvm::StringRef word);
 
+/// Said of quantised models that are not read.
+inline constexpr const char *kQuantized =
+    "give the model in bf16 or f32 as base_model, and load_in_4bit for its "
+    "frozen weights";
+
 /// Fails if a key is missing, or if keys exclude each other.
 void checkRecipe(Translator &t);
 
@@ -30,6 +35,7 @@ void decideModelType(Translator &t, const RecipeEntry &entry);
 void decideTokenizerType(Translator &t, const RecipeEntry &entry);
 void decideSameModel(Translator &t, const RecipeEntry &entry);
 void decideModelConfig(Translator &t, const RecipeEntry &entry);
+void decidePackedExperts(Translator &t, const RecipeEntry &entry);
 void decideSpecialTokens(Translator &t, const RecipeEntry &entry);
 void decideTokens(Translator &t, const RecipeEntry &entry);
 void decideRounding(Translator &t, const RecipeEntry &entry);

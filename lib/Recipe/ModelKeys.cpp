@@ -209,6 +209,21 @@ void poplar::decideModelConfig(Translator &t, const RecipeEntry &entry) {
     t.ignore(entry, reasons.empty() ? "nothing is changed" : reasons);
 }
 
+/// Experts in MXFP4 are read, as transformers does with `dequantize: true`.
+void poplar::decidePackedExperts(Translator &t, const RecipeEntry &entry) {
+  const RecipeEntry *more = t.top().find("model_quantization_config_kwargs");
+  const yaml::Content *flag = more ? more->node->find("dequantize") : nullptr;
+  bool isRead = readModelType(t.getModelDirectory()) == "gpt_oss" &&
+                t.top().getText("model_quantization_config") == "Mxfp4Config" &&
+                flag && llvm::StringRef(flag->text).lower() == "true" &&
+                more->node->members.size() == 1;
+  if (isRead)
+    t.ignore(entry, "experts in MXFP4 are read, and trained in the format of "
+                    "the job");
+  else
+    t.refuse(entry, kQuantized);
+}
+
 static std::vector<std::string> listTexts(const RecipeEntry &entry) {
   if (entry.node->kind != yaml::Content::List)
     return {entry.text};

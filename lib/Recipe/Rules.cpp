@@ -40,9 +40,6 @@ static constexpr const char *kTokens =
     "it";
 static constexpr const char *kOrder =
     "samples come in a random order; remove it";
-static constexpr const char *kQuantized =
-    "give the model in bf16 or f32 as base_model, and load_in_4bit for its "
-    "frozen weights";
 static constexpr const char *kMetrics =
     "the loss on held-out rows is the only metric; remove it";
 static constexpr const char *kFile =
@@ -80,8 +77,8 @@ static constexpr Rule kRecipeRules[] = {
     only("fix_untrained_tokens", "", kTokens),
     only("reinit_weights", "false",
          "`poplar train` without --init trains from random weights"),
-    only("model_quantization_config", "", kQuantized),
-    only("model_quantization_config_kwargs", "", kQuantized),
+    decided("model_quantization_config", Kind::Text, decidePackedExperts),
+    decided("model_quantization_config_kwargs", Kind::Any, decidePackedExperts),
     only("use_onebitllms", "false", kQuantized),
     only("gptq", "false", kQuantized),
     only("gptq_*", "false", kQuantized),

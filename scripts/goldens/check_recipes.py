@@ -65,6 +65,7 @@ MODELS = [
     (r"qwen", "qwen"),
     (r"phi-3|phi-?4", "phi3", "<s>", "<|endoftext|>"),
     (r"phi", "phi", "<|endoftext|>", "<|endoftext|>"),
+    (r"gpt-oss", "gpt_oss", "<|startoftext|>", "<|return|>"),
     (r"glm-4-\d+b", "glm4", "[gMASK]", "<|endoftext|>"),
     (r"seed-oss", "seed_oss", "<seed:bos>", "<seed:eos>"),
     (r"afm-", "arcee", "<|begin_of_text|>", "<|end_of_text|>"),

@@ -179,6 +179,21 @@ TEST_F(RecipeTest, ModelConfigMayAskForNothing) {
             "model_config");
 }
 
+TEST_F(RecipeTest, ExpertsInFourBitsAreRead) {
+  const std::string config = "model_quantization_config: Mxfp4Config\n",
+                    both = "model_quantization_config "
+                           "model_quantization_config_kwargs";
+  auto with = [&](const char *members) {
+    return config + "model_quantization_config_kwargs: {" + members + "}\n";
+  };
+  EXPECT_EQ(listRefused(complete(with("dequantize: true"))), both);
+  write("model/config.json", R"({"model_type": "gpt_oss"})");
+  EXPECT_EQ(listRefused(complete(with("dequantize: true"))), "");
+  EXPECT_EQ(listRefused(complete(config)), "model_quantization_config");
+  EXPECT_EQ(listRefused(complete(with("dequantize: false"))), both);
+  EXPECT_EQ(listRefused(complete(with("dequantize: true, bits: 4"))), both);
+}
+
 /// Values of all kinds, for keys that are to be read or refused.
 constexpr const char *Values[] = {
     "true", "0",  "1",   "-1",     "0.5",      "1e300",         "x",
