@@ -158,7 +158,7 @@ TEST_F(ExamplesTest, ShareSamplesWhole) {
     for (int64_t I = 0; I < Source.size(); ++I) {
       Sample S = read(Source, Epoch * Source.size() + I);
       size_t End = 16;
-      while (End > 0 && S.Targets[End - 1] == -1)
+      while (End > 0 && S.Targets[End - 1] == -2)
         --End;
       // What is left are documents of one token.
       for (size_t J = End; J < 16; ++J)
