@@ -22,29 +22,25 @@ the coefficient where a step has several micro-batches. Needs the packages of
 requirements.txt and a build:
   venv/bin/python scripts/goldens/check_balance.py --poplar build/release/bin/poplar"""
 
-import csv
 import os
 import pathlib
 import sys
 import tempfile
 
-import peft
 import torch
 import transformers
-from safetensors.torch import load_file
 
 import checks
 import make_goldens
-from check_transformers import run
+from golden_training import (
+    GOLDENS, LENGTH, STEPS, add_adapter, compare_updates, copy_trained, train_here, train_there
+)  # fmt: skip
 
-STEPS, BATCH, RATE = 20, 3, 1e-3
-COEFFICIENT, LENGTH = make_goldens.COEFFICIENT, make_goldens.SEQ_LEN
+COEFFICIENT = make_goldens.COEFFICIENT
 FIRST_TOLERANCE, LOSS_TOLERANCE, UPDATE_TOLERANCE = 1e-6, 1e-5, 1e-3
 MODELS = (
     "mixtral", "qwen2_moe", "qwen3_moe", "qwen3_next", "qwen3_5_moe", "gpt_oss"
 )  # fmt: skip
-GOLDENS = checks.ROOT / "test" / "Integration" / "goldens"
-TARGETS = ["q_proj", "v_proj"]
 
 
 def make_packed_batch():
@@ -72,33 +68,6 @@ def packed_loss(model, ids, targets, positions):
     return loss
 
 
-def train_there(model, measure, batch):
-    parameters = [each for each in model.parameters() if each.requires_grad]
-    optimizer = torch.optim.AdamW(parameters, lr=RATE, betas=(0.9, 0.95), weight_decay=0)
-    losses = []
-    for _ in range(STEPS):
-        optimizer.zero_grad()
-        loss = measure(model, *batch)
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(parameters, 1)
-        optimizer.step()
-        losses.append(loss.item())
-    return losses
-
-
-def train_here(poplar, name, directory, data, options, more=()):
-    directory.mkdir()
-    run(poplar, "import", str(GOLDENS / name), "--seq-len", str(LENGTH), "--dropout", "0", *options,
-        "-o", str(directory / "model.mlir"))  # fmt: skip
-    run(poplar, "build", str(directory / "model.mlir"), "-o", str(directory / "job"))
-    run(poplar, "train", str(directory / "job"), "--init", str(GOLDENS / name), *more, "--data-ids", str(data),
-        "--batch", "2", "--global-batch", str(BATCH), "--steps", str(STEPS), "--lr", str(RATE),
-        "--schedule", "constant", "--warmup", "0", "--clip", "1", "--beta2", "0.95", "--weight-decay", "0",
-        "--out", str(directory / "run"))  # fmt: skip
-    with open(directory / "run" / "metrics.csv") as file:
-        return [float(row["loss"]) for row in csv.DictReader(file)]
-
-
 def compare(poplar, name, work, is_adapted=False, is_packed=False):
     measure, batch = make_goldens.balanced_loss, make_goldens.make_balanced_batch()
     if is_packed:
@@ -110,33 +79,16 @@ def compare(poplar, name, work, is_adapted=False, is_packed=False):
     model.router_aux_loss_coef = COEFFICIENT
     options, more = ["--packing"] * is_packed, []
     if is_adapted:
-        torch.manual_seed(1)
-        config = peft.LoraConfig(r=4, lora_alpha=8, target_modules=TARGETS, init_lora_weights=False)
-        model = peft.get_peft_model(model, config)
-        model.save_pretrained(work / "adapter")
-        options += ["--lora-rank", "4", "--lora-alpha", "8", "--lora-targets", ",".join(TARGETS)]
-        more = ["--init-adapter", str(work / "adapter")]
-    start = {key: value.detach().clone() for key, value in model.named_parameters() if value.requires_grad}
-    expected = train_there(model.train(), measure, batch)
+        model, adapter, more = add_adapter(model, work / "adapter")
+        options += adapter
+    start = copy_trained(model)
+    expected = train_there(model.train(), lambda model: measure(model, *batch))
     balanced = ["--router-aux-loss-coef", str(COEFFICIENT)]
     losses = train_here(poplar, name, work / title, data, [*options, *balanced], more)
     without = train_here(poplar, name, work / f"{title}-plain", data, options, more)
-    latest = work / title / "run" / "latest"
-    found = load_file(latest / ("adapter_model.safetensors" if is_adapted else "model.safetensors"))
-    off = size = 0.0
-    if is_adapted:
-        after = {key.replace(".default", ""): value for key, value in model.named_parameters() if value.requires_grad}
-        start = {key.replace(".default", ""): value for key, value in start.items()}
-    else:
-        after = make_goldens.tensors_of(model, lambda p: p)
-        start = make_goldens.name_as_checkpoints(model, start)
-    for key, value in after.items():
-        update = value.detach() - start[key]
-        off += float((found[key] - start[key] - update).square().sum())
-        size += float(update.square().sum())
+    error = compare_updates(work / title, model, start, is_adapted)
     gaps = [abs(x - y) / y for x, y in zip(losses, expected)]
     other = max(abs(x - y) / y for x, y in zip(without, expected))
-    error = (off / size) ** 0.5
     passed = (
         len(losses) == STEPS and gaps[0] <= FIRST_TOLERANCE and max(gaps) <= LOSS_TOLERANCE
         and error <= UPDATE_TOLERANCE and other > 1e-3

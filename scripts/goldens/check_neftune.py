@@ -18,30 +18,26 @@ steps of AdamW:
 Prints a row for each model. Needs the packages of requirements.txt and a build:
   venv/bin/python scripts/goldens/check_neftune.py --poplar build/release/bin/poplar"""
 
-import csv
 import os
 import pathlib
 import re
 import sys
 import tempfile
 
-import peft
 import torch
 import transformers
-from safetensors.torch import load_file
 
 import checks
 import make_goldens
-from check_transformers import run
 from counters import draw_noise
+from golden_training import (
+    BATCH, GOLDENS, STEPS, add_adapter, compare_updates, copy_trained, train_here, train_there
+)  # fmt: skip
 
-ALPHA, STEPS, SEED, BATCH, RATE = 20, 20, 5, 3, 1e-3
-LENGTH = make_goldens.SEQ_LEN
+ALPHA, SEED = 20, 5
 LOSS_TOLERANCE, UPDATE_TOLERANCE = 1e-4, 1e-2
 # Learned positions; embeddings that are multiplied behind the noise and in front of it.
 MODELS = ("llama", "gpt2", "gpt_neox", "granite", "gemma3", "mixtral")
-GOLDENS = checks.ROOT / "test" / "Integration" / "goldens"
-TARGETS = ["q_proj", "v_proj"]
 
 
 class Noise:
@@ -67,70 +63,27 @@ class Noise:
         torch.Tensor.uniform_ = self.drawn
 
 
-def train_there(model, ids, targets):
-    parameters = [each for each in model.parameters() if each.requires_grad]
-    optimizer = torch.optim.AdamW(parameters, lr=RATE, betas=(0.9, 0.95), weight_decay=0)
-    losses = []
-    for _ in range(STEPS):
-        optimizer.zero_grad()
-        loss = make_goldens.mean_loss(model, ids, targets)
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(parameters, 1)
-        optimizer.step()
-        losses.append(loss.item())
-    return losses
-
-
-def train_here(poplar, name, directory, options, more=()):
-    run(poplar, "import", str(GOLDENS / name), "--seq-len", str(LENGTH), "--dropout", "0", *options,
-        "-o", str(directory / "model.mlir"))  # fmt: skip
-    run(poplar, "build", str(directory / "model.mlir"), "-o", str(directory / "job"))
-    run(poplar, "train", str(directory / "job"), "--init", str(GOLDENS / name), *more, "--data-ids",
-        str(GOLDENS / name / "batch3.tokens"), "--batch", "2", "--global-batch", str(BATCH), "--steps", str(STEPS),
-        "--lr", str(RATE), "--schedule", "constant", "--warmup", "0", "--clip", "1", "--beta2", "0.95",
-        "--weight-decay", "0", "--seed", str(SEED), "--out", str(directory / "run"))  # fmt: skip
-    with open(directory / "run" / "metrics.csv") as file:
-        return [float(row["loss"]) for row in csv.DictReader(file)]
-
-
 def compare(poplar, name, work, is_adapted):
     ids, targets = make_goldens.make_batch(name, BATCH)
     model = transformers.AutoModelForCausalLM.from_pretrained(GOLDENS / name, dtype=torch.float32)
     options, more = [], []
     title = f"{name}-lora" if is_adapted else name
     noisy, plain = work / title, work / f"{title}-plain"
-    noisy.mkdir(), plain.mkdir()
     if is_adapted:
-        torch.manual_seed(1)
-        config = peft.LoraConfig(r=4, lora_alpha=8, target_modules=TARGETS, init_lora_weights=False)
-        model = peft.get_peft_model(model, config)
-        model.save_pretrained(work / "adapter")
-        options = ["--lora-rank", "4", "--lora-alpha", "8", "--lora-targets", ",".join(TARGETS)]
-        more = ["--init-adapter", str(work / "adapter")]
-    start = {key: value.detach().clone() for key, value in model.named_parameters() if value.requires_grad}
+        model, adapter, more = add_adapter(model, work / "adapter")
+        options += adapter
+    start = copy_trained(model)
     transformers.integrations.neftune.activate_neftune(model, ALPHA)
     with Noise() as noise:
-        expected = train_there(model.train(), ids, targets)
-    without = train_here(poplar, name, plain, options, more)
-    losses = train_here(poplar, name, noisy, [*options, "--neftune-alpha", str(ALPHA)], more)
+        expected = train_there(model.train(), lambda model: make_goldens.mean_loss(model, ids, targets))
+    data, more = GOLDENS / name / "batch3.tokens", [*more, "--seed", str(SEED)]
+    without = train_here(poplar, name, plain, data, options, more)
+    losses = train_here(poplar, name, noisy, data, [*options, "--neftune-alpha", str(ALPHA)], more)
     magnitude = float(re.search(r"nn[.]noise .* magnitude (\S+)", (noisy / "model.mlir").read_text()).group(1))
     ((_, bound),) = noise.bounds
-    latest = noisy / "run" / "latest"
-    found = load_file(latest / ("adapter_model.safetensors" if is_adapted else "model.safetensors"))
-    off = size = 0.0
-    if is_adapted:
-        after = {key.replace(".default", ""): value for key, value in model.named_parameters() if value.requires_grad}
-        start = {key.replace(".default", ""): value for key, value in start.items()}
-    else:
-        after = make_goldens.tensors_of(model, lambda p: p)
-        start = make_goldens.name_as_checkpoints(model, start)
-    for key, value in after.items():
-        update = value.detach() - start[key]
-        off += float((found[key] - start[key] - update).square().sum())
-        size += float(update.square().sum())
+    error = compare_updates(noisy, model, start, is_adapted)
     gap = max(abs(x - y) / y for x, y in zip(losses, expected))
     other = max(abs(x - y) / y for x, y in zip(without, expected))
-    error = (off / size) ** 0.5
     passed = (
         len(losses) == STEPS and abs(magnitude / bound - 1) <= 1e-6
         and gap <= LOSS_TOLERANCE and error <= UPDATE_TOLERANCE and other > 100 * LOSS_TOLERANCE
