@@ -19,7 +19,7 @@ static std::vector<double> getKey(const ClusterView &cluster,
                                   const std::vector<ClusterRank> &ranks) {
   std::vector<double> key;
   std::vector<int> nodes;
-  // Of ranks of a node and type that follow one another, how many there are.
+  // Ranks of a node and type that follow one another are counted.
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
     auto [node, type] = ranks[rank];
     bool isNode = nodes.empty() || nodes.back() != node;
@@ -63,29 +63,51 @@ static bool areAlike(const std::vector<ClusterRank> &members,
   return true;
 }
 
+namespace {
+/// Members of collectives that cost differently.
+class DistinctMembers {
+public:
+  explicit DistinctMembers(const ClusterView &cluster) : cluster(cluster) {}
+
+  /// Whether there were none like these that share their links like these.
+  bool insert(const std::vector<ClusterRank> &members, double sharers = 1) {
+    // Most are as those before them.
+    if (cluster.links.empty() && sharers == sharersBefore &&
+        areAlike(members, before))
+      return false;
+    before = members;
+    sharersBefore = sharers;
+    std::vector<double> key = getKey(cluster, members);
+    key.push_back(sharers);
+    return known.insert(std::move(key)).second;
+  }
+
+private:
+  const ClusterView &cluster;
+  std::set<std::vector<double>> known;
+  std::vector<ClusterRank> before;
+  double sharersBefore = 0;
+};
+} // namespace
+
 ReplicaCost::ReplicaCost(const ClusterView &cluster,
                          const std::vector<ClusterRank> &ranks,
                          int64_t replicas)
     : replicas(replicas) {
   size_t size = ranks.size() / static_cast<size_t>(replicas);
-  // Most are as those before them.
-  bool hasOwnLinks = !cluster.links.empty();
-  std::vector<ClusterRank> before, members;
-  std::set<std::vector<double>> known;
+  std::vector<ClusterRank> members;
+  DistinctMembers distinctGroups(cluster);
   for (size_t first = 0; first < ranks.size(); first += size) {
     members.assign(ranks.begin() + first, ranks.begin() + first + size);
-    bool isRepeated = !hasOwnLinks && areAlike(members, before);
-    std::swap(members, before);
-    if (!isRepeated && known.insert(getKey(cluster, before)).second)
-      groups.emplace_back(cluster, before);
+    if (distinctGroups.insert(members))
+      groups.emplace_back(cluster, members);
   }
   // Ranks of a node follow one another.
   std::vector<size_t> ranksOn(cluster.nodes.size());
   for (const ClusterRank &rank : ranks)
     ++ranksOn[rank.node];
   // The first of places that are alike has the largest of equal parts.
-  std::set<std::vector<double>> seen;
-  size_t sharersBefore = 0;
+  DistinctMembers distinctPeers(cluster);
   for (size_t place = 0; place < size; ++place) {
     if (place > 0 && isAsBefore(ranks, size, place))
       continue;
@@ -95,17 +117,9 @@ ReplicaCost::ReplicaCost(const ClusterView &cluster,
       members.push_back(ranks[rank]);
       sharers = std::max(sharers, std::min(ranksOn[ranks[rank].node], size));
     }
-    bool isRepeated =
-        !hasOwnLinks && sharers == sharersBefore && areAlike(members, before);
-    std::swap(members, before);
-    sharersBefore = sharers;
-    if (isRepeated)
-      continue;
-    std::vector<double> key = getKey(cluster, before);
-    key.push_back(double(sharers));
-    if (seen.insert(std::move(key)).second)
+    if (distinctPeers.insert(members, double(sharers)))
       peers.push_back(
-          {CollectiveCost(cluster, before), place, double(sharers)});
+          {CollectiveCost(cluster, members), place, double(sharers)});
   }
 }
 
