@@ -28,7 +28,7 @@ struct TensorView {
   std::vector<int64_t> Shape;
   int64_t Elements = 0, Bytes = 0;
   const char *Data = nullptr;
-  /// Of MXFP4, an exponent for each block.
+  /// The exponents of blocks, where the format is MXFP4.
   const char *Scales = nullptr;
   const std::string *File = nullptr;
 

@@ -137,8 +137,8 @@ static Value zeroSamples(LinalgBuilder &l, Value like, int64_t columns) {
   return linalg::FillOp::create(l.rewriter, l.loc, zero, init).getResult(0);
 }
 
-/// Of each sample [B,1], the sum of what `body` gives for its tokens. Of the
-/// operands, the first is [B,T].
+/// The sum over the tokens of each sample [B,1] of what `body` gives. The first
+/// operand is [B,T].
 static Value sumTokens(LinalgBuilder &l, ArrayRef<Operand> inputs,
                        LinalgBuilder::MapBody body) {
   Value init = zeroSamples(l, inputs[0].value, 1);

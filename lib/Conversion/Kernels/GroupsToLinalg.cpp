@@ -192,7 +192,7 @@ namespace {
 struct GluPair {
   Value gate, up, isGateKept, isUpKept, sigmoid;
 
-  /// Of the columns from twice `column` on.
+  /// Takes the columns from twice `column` on.
   GluPair(ElementBuilder &b, Value x, Value column, double alpha,
           double limit) {
     Value first = arith::MulIOp::create(b, column, b.index(2));

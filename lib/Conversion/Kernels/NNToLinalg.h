@@ -52,12 +52,6 @@ mlir::Value mapPlaces(LinalgBuilder &builder, mlir::RankedTensorType type,
 mlir::Value sigmoid(ElementBuilder &b, mlir::Value x);
 mlir::Value sigmoidGrad(ElementBuilder &b, mlir::Value dy, mlir::Value s);
 
-/// A tensor like `like`, of `type`, whose element (b, t, d) is computed by
-/// `body` from its place alone.
-mlir::Value mapPlaces(LinalgBuilder &builder, mlir::RankedTensorType type,
-                      mlir::Value like,
-                      llvm::function_ref<mlir::Value(ElementBuilder &)> body);
-
 /// The largest logit of each token, and the sum of exp(logit - largest).
 std::pair<mlir::Value, mlir::Value> reduceLogits(LinalgBuilder &builder,
                                                  mlir::Value logits);

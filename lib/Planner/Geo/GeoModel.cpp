@@ -174,7 +174,7 @@ GeoProblemBuilder::build(int64_t microBatch, int degree, bool mayBeLeft) const {
   for (const GeoProblem::Device &device : geo.problem.devices)
     least[device.node] =
         std::min(least[device.node], geo.tensorDegrees[device.kind]);
-  // Of more, the check says that there are too many.
+  // The check says that more are too many.
   if (geo.problem.devices.size() <= GeoProblem::largestDevices)
     addLinks(geo.problem, least);
   for (size_t i = 0; i < cluster.nodes.size(); ++i) {

@@ -15,8 +15,8 @@
 
 using namespace poplar;
 
-/// Of more devices, alternatives leave none out: that takes as long as the
-/// search of the plan did.
+/// Alternatives leave out none of more devices: that takes as long as the search
+/// of the plan did.
 static constexpr size_t mostLeftOutOf = 1024;
 
 namespace {

@@ -26,7 +26,6 @@ import random
 import re
 import shutil
 import struct
-import sys
 import time
 
 import jobs
