@@ -12,6 +12,7 @@
 #include "Poplar/Dialect/Exec/Exec.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "llvm/ADT/APFloat.h"
+#include "llvm/ADT/bit.h"
 #include <cmath>
 #include <cstring>
 #include <random>
@@ -36,10 +37,9 @@ struct Buffer {
 
   /// NaN, or -1.
   Buffer(mlir::Type element, int64_t count)
-      : bytes(static_cast<size_t>(count) *
-                  (element.getIntOrFloatBitWidth() / 8),
-              '\xff'),
-        element(element) {}
+      : element(element), elementBytes(element.getIntOrFloatBitWidth() / 8) {
+    bytes.assign(static_cast<size_t>(count) * elementBytes, '\xff');
+  }
 
   /// Fills a tensor: numbers away from zero, so that no square root or
   /// logarithm is of nothing; indices that are valid everywhere.
@@ -55,13 +55,15 @@ struct Buffer {
   }
 
   bool isFloat() const { return mlir::isa<mlir::FloatType>(element); }
-  size_t width() const { return element.getIntOrFloatBitWidth() / 8; }
+  size_t width() const { return elementBytes; }
   size_t size() const { return bytes.size() / width(); }
   void setBits(size_t i, uint64_t bits) {
     std::memcpy(&bytes[i * width()], &bits, width());
   }
   /// Rounded to nearest, ties to even.
   void set(size_t i, float value) {
+    if (element.isF32())
+      return setBits(i, llvm::bit_cast<uint32_t>(value));
     llvm::APFloat number(value);
     bool ignored;
     number.convert(mlir::cast<mlir::FloatType>(element).getFloatSemantics(),
@@ -73,6 +75,10 @@ struct Buffer {
     std::memcpy(&value, &bytes[i * width()], width());
     if (!isFloat())
       return static_cast<double>(static_cast<int32_t>(value));
+    // APFloat takes most of the time that millions of elements take.
+    if (element.isF32() || element.isBF16())
+      return llvm::bit_cast<float>(
+          static_cast<uint32_t>(value << (element.isF32() ? 0 : 16)));
     llvm::APFloat number(
         mlir::cast<mlir::FloatType>(element).getFloatSemantics(),
         llvm::APInt(static_cast<unsigned>(8 * width()), value));
@@ -91,6 +97,8 @@ struct Buffer {
   void *data() { return bytes.data(); }
 
 private:
+  size_t elementBytes;
+
   static int64_t countElements(mlir::RankedTensorType type, int64_t batch) {
     int64_t count = 1;
     for (int64_t size : type.getShape())

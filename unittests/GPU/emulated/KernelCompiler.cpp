@@ -28,7 +28,8 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char *flags =
-    " -std=c++17 -O1 -march=native -w -fPIC -ffp-contract=off -fno-math-errno ";
+    " -std=c++17 -O1 -march=native -w -fPIC -ffp-contract=off -fno-math-errno "
+    "-foptimize-sibling-calls ";
 
 /// Held by one process at a time; others wait.
 class FileLock {

@@ -64,16 +64,7 @@ struct bf16 {
 
 inline float toFloat(float x) { return x; }
 inline float toFloat(bf16 x) { return bits<float>(uint32_t(x.data) << 16); }
-POPLAR_CALLED float toFloat(f16 x) {
-  int exponent = x.data >> 10 & 31, fraction = x.data & 1023;
-  if (exponent != 0 && exponent != 31)
-    return bits<float>(uint32_t(x.data & 0x8000) << 16 |
-                       uint32_t(exponent + 112) << 23 |
-                       uint32_t(fraction) << 13);
-  float size =
-      exponent ? (fraction ? NAN : INFINITY) : std::ldexp(float(fraction), -24);
-  return std::copysign(size, x.data & 0x8000 ? -1.0f : 1.0f);
-}
+inline float toFloat(f16 x) { return float(bits<_Float16>(x.data)); }
 
 /// Nearest, ties to even.
 template <typename T> T fromFloat(float x);
@@ -84,21 +75,10 @@ template <> POPLAR_CALLED bf16 fromFloat<bf16>(float x) {
     return {0x7FFF};
   return {uint16_t((word + 0x7FFF + (word >> 16 & 1)) >> 16)};
 }
-template <> POPLAR_CALLED f16 fromFloat<f16>(float x) {
-  uint16_t sign = std::signbit(x) ? 0x8000 : 0;
-  float size = std::fabs(x);
+template <> inline f16 fromFloat<f16>(float x) {
   if (x != x)
     return {0x7FFF};
-  if (size >= 65520)
-    return {uint16_t(sign | 0x7C00)};
-  // Below the least normal number, in steps of 2^-24; the default mode of
-  // rounding is nearest, ties to even.
-  if (size < 0x1p-14f)
-    return {uint16_t(sign | uint32_t(std::nearbyint(std::ldexp(size, 24))))};
-  // A carry goes to the exponent by itself.
-  uint32_t word = bits<uint32_t>(size);
-  word += 0xFFF + (word >> 13 & 1);
-  return {uint16_t(sign | (word - (112u << 23)) >> 13)};
+  return {bits<uint16_t>(_Float16(x))};
 }
 
 /// The bits of a register as a value of type T, and back.
@@ -265,28 +245,32 @@ POPLAR_CALLED char *shared(uint64_t address, int64_t size, int64_t bytes,
   return place;
 }
 
-/// Two elements of each register of a matrix for mma.sync.m16n8k16.
-template <typename T> inline float half(uint64_t pair, int which) {
-  return toFloat(T{static_cast<uint16_t>(pair >> 16 * which)});
-}
 /// d = a b + c, of which every lane has its parts (PTX ISA 8.7, "Matrix
 /// fragments for mma.m16n8k16"); sums in f64, rounded once.
 template <typename T>
 POPLAR_CALLED void multiplyMatrices(const uint64_t (&own)[6],
                                     const float (&c)[4], float (&d)[4]) {
+  // Two rows of a by two columns of b.
+  using Vector = double __attribute__((vector_size(32)));
   const uint64_t *all = poplar_test_gather(own, 6);
   int lane = poplar_test_lane(), group = lane / 4, column = lane % 4 * 2;
-  for (int i = 0; i < 4; ++i) {
-    double sum = c[i];
-    for (int k = 0; k < 16; ++k) {
-      // Row group (+ 8) of a, column `column` (+ 1) of b.
-      const uint64_t *left = all + 6 * (group * 4 + k % 8 / 2);
-      const uint64_t *right = all + 6 * ((column + i % 2) * 4 + k % 8 / 2);
-      sum += double(half<T>(left[i / 2 + k / 8 * 2], k % 2)) *
-             double(half<T>(right[4 + k / 8], k % 2));
+  Vector sums = {c[0], c[1], c[2], c[3]};
+  for (int k = 0; k < 16; k += 2) {
+    // Rows group and group + 8, columns `column` and `column` + 1; registers
+    // hold two elements.
+    const uint64_t *left = all + 6 * (group * 4 + k % 8 / 2) + k / 8 * 2;
+    const uint64_t *right = all + 6 * (column * 4 + k % 8 / 2) + 4 + k / 8;
+    for (int shift = 0; shift < 32; shift += 16) {
+      auto element = [&](uint64_t pair) {
+        return double(toFloat(T{static_cast<uint16_t>(pair >> shift)}));
+      };
+      double a = element(left[0]), b = element(left[1]);
+      double x = element(right[0]), y = element(right[6 * 4]);
+      sums += Vector{a, a, b, b} * Vector{x, y, x, y};
     }
-    d[i] = static_cast<float>(sum);
   }
+  for (int i = 0; i < 4; ++i)
+    d[i] = static_cast<float>(sums[i]);
 }
 /// ldmatrix.m8n8.x4 of elements of 16 bits: lanes 8 i to 8 i + 7 name the rows
 /// of matrix i, of which every lane gets two elements.

@@ -33,32 +33,32 @@ struct Access {
   bool valid : 1, isAtomic : 1, isPending : 1;
 };
 
-/// The accesses of a launch (of a block, for what the block shares).
-struct Granule {
+/// The accesses of a launch (of a block, for what the block shares), in a line
+/// of a cache.
+struct alignas(64) Granule {
   uint64_t owner = 0;
   Access write = {}, reads[2] = {};
 };
 
 constexpr uint64_t kPageBytes = 4096;
+/// Granules have up to 16 bytes.
+constexpr int kMostBits = 4;
 
 /// The granules of an address space, by page. Kernels go through several
 /// buffers at a time, so that the last pages found are kept at hand.
 class Shadow {
 public:
-  Granule &at(uint64_t address, uint64_t granuleBytes) {
+  /// A granule has 2^`bits` bytes.
+  Granule &at(uint64_t address, int bits) {
     uint64_t number = address / kPageBytes;
     Recent &recent = recents[number % kRecents];
     if (!recent.page || recent.number != number) {
       std::unique_ptr<Granule[]> &found = pages[number];
       if (!found)
-        found = std::make_unique<Granule[]>(kPageBytes / granuleBytes);
+        found = std::make_unique<Granule[]>(kPageBytes >> bits);
       recent = {number, found.get()};
     }
-    return recent.page[address % kPageBytes / granuleBytes];
-  }
-  void clear() {
-    pages.clear();
-    std::fill(std::begin(recents), std::end(recents), Recent());
+    return recent.page[address % kPageBytes >> bits];
   }
 
 private:
@@ -73,11 +73,13 @@ private:
 
 struct Watch {
   const PTXKernel *kernel = nullptr;
-  uint64_t granuleBytes = 0;
+  /// Of the bytes of a granule, the logarithm.
+  int bits = 0;
   /// Numbers of launches and of blocks, all unlike.
   uint64_t launch = 0, block = 0;
   int64_t lastBlock = -1;
-  Shadow global, shared;
+  /// By the size of granules.
+  Shadow global[kMostBits + 1], shared[kMostBits + 1];
 } watch;
 
 const char *nameOf(AccessKind kind) {
@@ -196,11 +198,7 @@ void poplar::emulated::watchLaunch(const PTXKernel *kernel) {
   poplar_test_copied = poplar_emulated_watches ? endCopy : nullptr;
   if (!poplar_emulated_watches)
     return;
-  if (watch.granuleBytes != kernel->granuleBytes) {
-    watch.granuleBytes = kernel->granuleBytes;
-    watch.global.clear();
-    watch.shared.clear();
-  }
+  watch.bits = __builtin_ctzll(kernel->granuleBytes);
   ++watch.launch;
   watch.lastBlock = -1;
 }
@@ -224,14 +222,14 @@ void poplar_emulated_access(const char *at, int64_t bytes, AccessKind kind,
   access.isAtomic = kind == AccessKind::Atomic;
   access.isPending = kind == AccessKind::StartCopy;
   uint64_t address = reinterpret_cast<uint64_t>(at);
-  uint64_t step = watch.granuleBytes,
+  uint64_t step = uint64_t(1) << watch.bits,
            owner = shared ? watch.block : watch.launch;
-  Shadow &shadow = shared ? watch.shared : watch.global;
+  Shadow &shadow = (shared ? watch.shared : watch.global)[watch.bits];
   // A block's memory starts anywhere; its shadow does not.
   if (shared)
     address -= reinterpret_cast<uint64_t>(poplar_test_shared());
   for (uint64_t done = 0; done < uint64_t(bytes); done += step) {
-    Granule &granule = shadow.at(address + done, step);
+    Granule &granule = shadow.at(address + done, watch.bits);
     if (granule.owner != owner) {
       granule = {};
       granule.owner = owner;
