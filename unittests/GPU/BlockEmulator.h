@@ -48,9 +48,10 @@ Position getPosition();
 
 /// Empty if all threads came to an end, else where they are stuck: a barrier of
 /// a block and a gathering are one instruction for all of a subgroup. Blocks
-/// come in order, as do the threads of a block that can go on; with the
-/// environment's POPLAR_EMULATED_ORDER, a number other than 0, both are
-/// shuffled by it.
+/// come in order, as do the subgroups of a block, each until all of its threads
+/// wait for other subgroups, and the threads of a subgroup that can go on; with
+/// the environment's POPLAR_EMULATED_ORDER, a number other than 0, all of them
+/// are shuffled by it.
 std::string run(Kernel kernel, void *const *arguments, int64_t batch,
                 const Launch &launch);
 
