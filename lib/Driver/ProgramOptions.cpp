@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Driver/ProgramOptions.h"
-#include "Poplar/Planner/Cluster/Buildable.h"
+#include "Poplar/Transforms/Plan/Buildable.h"
 
 using namespace poplar;
 
@@ -32,7 +32,8 @@ std::vector<int64_t> poplar::findRanks(const Plan &plan,
 bool poplar::chooseOptions(mlir::ModuleOp program, BuildOptions &options,
                            std::string &error) {
   zero::ProgramInfo info = zero::ProgramInfo::get(program);
-  error = explainUnbuildable(info.deviceType, info.target);
+  error =
+      explainUnbuildable(program, info.deviceType, info.target, info.precision);
   if (!error.empty())
     return false;
   if (mlir::failed(setTarget(options, info.target))) {

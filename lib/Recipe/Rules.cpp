@@ -100,7 +100,10 @@ static constexpr Rule kRecipeRules[] = {
     decided("bfloat16", Kind::Flag, decideBrain),
     only("float32", "false", "give bf16: false"),
     only("torch_dtype", "", "give bf16: true or bf16: false"),
-    only("fp8", "false", "devices compute in f32, bf16 or f16; remove it"),
+    only("fp8", "false",
+         "axolotl rounds a whole tensor with one scale, so that numbers depend "
+         "on how samples are divided; remove it, and give --fp8-products, "
+         "which has a scale for each row"),
     only("fp8_enable_fsdp_float8_all_gather", "false", "remove it with fp8"),
     nothing("tf32", kKernels),
     nothing("fp32_norms", "norms are computed in f32"),

@@ -262,6 +262,7 @@ void Counter::addOp(nn::CostOpInterface op) {
   cost.columns = known.columns;
   cost.depth = known.depth;
   cost.isDeep = known.isDeep;
+  cost.isFP8 = known.isFP8;
   if (known.opClass == nn::OpClass::Gemm)
     cost.kind = RooflineOp::Kind::Gemm;
   else if (known.opClass == nn::OpClass::Attention)

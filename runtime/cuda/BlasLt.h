@@ -28,7 +28,7 @@ constexpr Status NotSupported = 15;
 using Object = void *;
 
 /// cudaDataType_t, cublasComputeType_t, cublasOperation_t.
-constexpr int TypeF32 = 0, TypeF16 = 2, TypeBF16 = 14;
+constexpr int TypeF32 = 0, TypeF16 = 2, TypeBF16 = 14, TypeE4M3 = 28;
 constexpr int ComputeF32 = 68, ComputeTF32 = 77;
 constexpr int32_t Plain = 0, Transposed = 1;
 /// cublasLtMatmulDescAttributes_t, cublasLtEpilogue_t.

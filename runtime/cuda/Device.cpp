@@ -12,6 +12,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "program/Device.h"
+#include "Poplar/Runtime/FP8.h"
 #include "Poplar/Runtime/Quantized.h"
 #include "comm/Islands.h"
 #include "cuda/Attention.h"
@@ -79,10 +80,11 @@ struct Own {
 };
 
 /// Bytes in front of the scratch, as the memory plan has them.
-int64_t findLargestDequantized(const PoplarProgram &Program) {
+int64_t findMostInFront(const PoplarProgram &Program) {
   int64_t Most = 0;
   for (int64_t G = 0; G < Program.num_gemms; ++G)
-    Most = std::max(Most, poplar_dequantized_bytes(Program.gemms[G]));
+    Most = std::max({Most, poplar_dequantized_bytes(Program.gemms[G]),
+                     poplar_fp8_layout(Program.gemms[G]).bytes});
   return Most;
 }
 
@@ -105,7 +107,7 @@ struct Device::Impl {
         Capability(Chosen.Capability), OnGPU(Chosen.Device),
         Kernels(*Program.gpu), Graphs(OnGPU.Queue),
         Gemms(Chosen.Capability, Program.scratch_bytes,
-              findLargestDequantized(Program)),
+              findMostInFront(Program)),
         Attention(OnGPU.Queue), OwnMemory(static_cast<int64_t>(sizeof(Own)) +
                                           8 * countChunks(Program)) {
     if (Timing::isWanted())
@@ -274,8 +276,11 @@ static std::string describe(const PoplarGemm &Gemm, int64_t Batch) {
               K = std::to_string(Gemm.batched == 2 ? Gemm.k * Batch : Gemm.k);
   return "product " + M + "x" + std::to_string(Gemm.n) + "x" + K + " " +
          (Gemm.trans_a ? "t" : "n") + (Gemm.trans_b ? "t" : "n") + " " +
-         (Gemm.tf32 ? "tf32" : Types[Gemm.a_type]) + Epilogues[Gemm.epilogue] +
-         (Gemm.has_bias ? " bias" : "") + (Gemm.accumulate ? " add" : "");
+         (Gemm.fp8    ? "fp8"
+          : Gemm.tf32 ? "tf32"
+                      : Types[Gemm.a_type]) +
+         Epilogues[Gemm.epilogue] + (Gemm.has_bias ? " bias" : "") +
+         (Gemm.accumulate ? " add" : "");
 }
 
 static Timing::Cost countCost(const PoplarGemm &Gemm, int64_t Batch) {
@@ -286,9 +291,13 @@ static Timing::Cost countCost(const PoplarGemm &Gemm, int64_t Batch) {
   bool HasMatrix =
       Gemm.epilogue == POPLAR_GELU_AUX || Gemm.epilogue == POPLAR_GELU_GRAD;
   double Results = 1.0 + (Gemm.accumulate ? 1 : 0) + (HasMatrix ? 1 : 0);
+  // Operands are written in 8 bits and read again; results are scaled in
+  // memory.
+  double Rounding =
+      Gemm.fp8 ? 2 * (M * K + K * N + M * N * Width(Gemm.c_type)) : 0;
   return {2 * M * N * K, M * K * Width(Gemm.a_type) +
                              K * N * Width(Gemm.a_type) +
-                             Results * M * N * Width(Gemm.c_type)};
+                             Results * M * N * Width(Gemm.c_type) + Rounding};
 }
 
 void Device::prepareGemm(const PoplarGemm &Gemm, int64_t Batch) {

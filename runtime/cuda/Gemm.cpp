@@ -14,9 +14,15 @@
 // (cuBLAS, "Tensor Core Usage"). Padded rows begin there. What such rows have
 // behind the last multiple is a product of its own, of a few columns.
 //
+// Libraries multiply in fp8 what lies along the sum: op(A) by rows, op(B) by
+// columns. Kernels write both so, with a scale for each; the library multiplies
+// codes, and a kernel scales the result, with what an epilogue would do. As
+// scales are powers of two, the result in bf16 is rounded once.
+//
 //===----------------------------------------------------------------------===//
 
 #include "cuda/Gemm.h"
+#include "Poplar/Runtime/FP8.h"
 #include "Poplar/Runtime/Quantized.h"
 #include "cuda/BlasLt.h"
 #include "cuda/Library.h"
@@ -79,6 +85,8 @@ struct Part {
   Extents Sizes;
   /// Where its operands begin, in elements.
   int64_t AtA = 0, AtB = 0, AtC = 0;
+  /// Of the rows that are rounded to 8 bits at a time.
+  int64_t FirstRow = 0;
   bool Accumulates = false;
   Object Left = nullptr, Right = nullptr, Result = nullptr;
   Heuristic Choice = {};
@@ -129,6 +137,19 @@ std::vector<Part> cutRows(const PoplarGemm &Gemm, Extents Whole) {
   return {Small, Large};
 }
 
+/// As many rows at a time as there is scratch for in 8 bits.
+std::vector<Part> cutFP8Rows(const PoplarGemm &Gemm, Extents Whole) {
+  std::vector<Part> Parts;
+  for (int64_t First = 0; First < Whole.M; First += POPLAR_FP8_ROWS) {
+    Part Own = {Whole};
+    Own.Sizes.M = std::min<int64_t>(POPLAR_FP8_ROWS, Whole.M - First);
+    Own.AtC = First * Gemm.n;
+    Own.FirstRow = First;
+    Parts.push_back(Own);
+  }
+  return Parts;
+}
+
 bool hasAux(const PoplarGemm &Gemm) {
   return Gemm.epilogue == POPLAR_GELU_AUX || Gemm.epilogue == POPLAR_GELU_GRAD;
 }
@@ -169,7 +190,10 @@ const char *nameEpilogue(const PoplarGemm &Gemm) {
   return Names[Gemm.epilogue];
 }
 
-constexpr const char *TypeNames[] = {"f32", "bf16", "f16"};
+const char *nameType(const PoplarGemm &Gemm) {
+  static const char *const Names[] = {"f32", "bf16", "f16"};
+  return Gemm.fp8 ? "fp8" : Gemm.tf32 ? "tf32" : Names[Gemm.a_type];
+}
 
 int getType(int32_t Type) {
   constexpr int Types[] = {TypeF32, TypeBF16, TypeF16};
@@ -230,10 +254,9 @@ struct CublasCache::Impl {
       fail(Lt.Name, " cannot ", What, ": ", Lt.cublasLtGetStatusName(S));
   }
   /// By rows: [Rows, Columns], with `Row` elements from one row to the next.
-  Object describe(int32_t Type, int64_t Rows, int64_t Columns,
-                  int64_t Row) const {
+  Object describe(int Type, int64_t Rows, int64_t Columns, int64_t Row) const {
     Object Layout;
-    check(Lt.cublasLtMatrixLayoutCreate(&Layout, getType(Type),
+    check(Lt.cublasLtMatrixLayoutCreate(&Layout, Type,
                                         static_cast<uint64_t>(Columns),
                                         static_cast<uint64_t>(Rows), Row),
           "describe a matrix");
@@ -241,15 +264,22 @@ struct CublasCache::Impl {
   }
   void describe(const PoplarGemm &Gemm, Extents Whole, Part &P) const {
     auto [M, N, K] = P.Sizes;
-    int32_t LeftType =
-        poplar_is_quantized(Gemm.b_type) ? Gemm.a_type : Gemm.b_type;
+    P.Result =
+        describe(getType(Gemm.c_type), M, N, Gemm.c_row ? Gemm.c_row : Whole.N);
+    if (Gemm.fp8) {
+      P.Left = describe(TypeE4M3, N, K, K);
+      P.Right = describe(TypeE4M3, M, K, K);
+      return;
+    }
+    int LeftType =
+        getType(poplar_is_quantized(Gemm.b_type) ? Gemm.a_type : Gemm.b_type);
+    int RightType = getType(Gemm.a_type);
     P.Left = Gemm.trans_b ? describe(LeftType, N, K, Whole.K)
                           : describe(LeftType, K, N, Whole.N);
     int64_t Row = Gemm.trans_a ? Whole.M : Whole.K;
     Row = Gemm.a_row ? Gemm.a_row : Row;
-    P.Right = Gemm.trans_a ? describe(Gemm.a_type, K, M, Row)
-                           : describe(Gemm.a_type, M, K, Row);
-    P.Result = describe(Gemm.c_type, M, N, Gemm.c_row ? Gemm.c_row : Whole.N);
+    P.Right = Gemm.trans_a ? describe(RightType, K, M, Row)
+                           : describe(RightType, M, K, Row);
   }
   template <typename T>
   void set(Object Description, int Attribute, const T &Value) const {
@@ -271,6 +301,9 @@ struct CublasCache::Impl {
   /// Starts a part of a product; not 0 if the library does not.
   Status start(const Prepared &P, const Part &Own, const GemmOperands &Operands,
                int32_t OperandType, int32_t ResultType, Stream Queue) const;
+  /// The parts of a product in fp8, one after another.
+  void runFP8(const PoplarGemm &Gemm, const Prepared &P,
+              const GemmOperands &Operands, Stream Queue) const;
   /// Room for sums, or partial sums, of the gradients of a bias.
   void reserveSums(int64_t Bytes) {
     if (Bytes > getSumBytes())
@@ -297,8 +330,7 @@ struct CublasCache::Impl {
 };
 
 void CublasCache::Impl::sayOnce(const PoplarGemm &Gemm, Status S) {
-  std::string Name = std::string(nameEpilogue(Gemm)) + " in " +
-                     (Gemm.tf32 ? "tf32" : TypeNames[Gemm.a_type]);
+  std::string Name = std::string(nameEpilogue(Gemm)) + " in " + nameType(Gemm);
   if (Refused.insert(Name).second)
     std::fprintf(stderr,
                  "note: %s refuses products with %s (%s); a kernel of the "
@@ -392,6 +424,34 @@ Status CublasCache::Impl::start(const Prepared &P, const Part &Own,
       &Own.Choice.Choice, getWorkspace(), ScratchBytes, Queue);
 }
 
+void CublasCache::Impl::runFP8(const PoplarGemm &Gemm, const Prepared &P,
+                               const GemmOperands &Operands,
+                               Stream Queue) const {
+  PoplarFP8Layout Layout = poplar_fp8_layout(&Gemm);
+  auto *ScalesA = reinterpret_cast<float *>(Scratch + Layout.scales_a),
+       *ScalesB = reinterpret_cast<float *>(Scratch + Layout.scales_b);
+  char *CodesA = Scratch + Layout.codes_a, *CodesB = Scratch;
+  if (Gemm.trans_b)
+    Kernels->roundRows(Operands.B, CodesB, ScalesB, Gemm.n, Gemm.k, Queue);
+  else
+    Kernels->roundColumns(Operands.B, CodesB, ScalesB, Gemm.k, Gemm.n, Queue);
+  auto At = [&](const void *Matrix, int64_t Element) {
+    char *First = static_cast<char *>(const_cast<void *>(Matrix));
+    return First ? First + Element * getWidth(Gemm.c_type) : nullptr;
+  };
+  for (const Part &Own : P.Parts) {
+    Kernels->roundRows(At(Operands.A, Own.FirstRow * Gemm.k), CodesA, ScalesA,
+                       Own.Sizes.M, Gemm.k, Queue);
+    GemmOperands Codes = {CodesA, CodesB, nullptr, nullptr, Operands.C};
+    check(start(P, Own, Codes, Gemm.a_type, Gemm.c_type, Queue),
+          "run a product");
+    Kernels->applyEpilogue({At(Operands.C, Own.AtC), Gemm.c_type, Gemm.n,
+                            Own.Sizes.M * Gemm.n, ScalesA, ScalesB},
+                           Gemm.has_bias ? Operands.Bias : nullptr,
+                           At(Operands.Aux, Own.AtC), Gemm.epilogue, Queue);
+  }
+}
+
 void CublasCache::Impl::finish(const PoplarGemm &Gemm,
                                const GemmOperands &Operands, int64_t Batch,
                                Stream Queue) const {
@@ -407,9 +467,9 @@ void CublasCache::Impl::finish(const PoplarGemm &Gemm,
     return Kernels->addSums(Gradients, Partials, Operands.B, Gemm.b_type,
                             Gemm.trans_b ? Depth : 1, Gemm.trans_b ? 1 : N,
                             Depth, N, Queue);
-  Kernels->applyEpilogue(Operands.C, Gemm.has_bias ? Operands.Bias : nullptr,
-                         Operands.Aux, Gemm.epilogue, Gemm.c_type, N, M * N,
-                         Queue);
+  Kernels->applyEpilogue({Operands.C, Gemm.c_type, N, M * N},
+                         Gemm.has_bias ? Operands.Bias : nullptr, Operands.Aux,
+                         Gemm.epilogue, Queue);
 }
 
 CublasCache::CublasCache(int Capability, int64_t ScratchBytes, int64_t InFront)
@@ -453,21 +513,23 @@ void CublasCache::prepare(const PoplarGemm &Gemm, int64_t Batch, bool Fuse) {
   Extents Whole = getExtents(Gemm, Batch);
   Prepared &P = Data->Products[K];
   int64_t Dequantized = poplar_dequantized_bytes(&Gemm);
-  if (Dequantized > Data->InFront)
-    fail("the plan has no scratch for a quantised matrix of ", Whole.N, " x ",
-         Whole.K, "; build the program again");
+  if (std::max(Dequantized, poplar_fp8_layout(&Gemm).bytes) > Data->InFront)
+    fail("the plan has no scratch for a ",
+         Gemm.fp8 ? "matrix in fp8" : "quantised matrix", " of ", Whole.N,
+         " x ", Whole.K, "; build the program again");
   if (Dequantized)
     Data->getKernels().prepareTables();
-  P.Parts = cutRows(Gemm, Whole);
+  P.Parts = Gemm.fp8 ? cutFP8Rows(Gemm, Whole) : cutRows(Gemm, Whole);
   for (Part &Own : P.Parts)
     Data->describe(Gemm, Whole, Own);
   Data->check(
       Data->Lt.cublasLtMatmulDescCreate(
           &P.Description, Gemm.tf32 ? ComputeTF32 : ComputeF32, TypeF32),
       "describe a product");
-  Data->set(P.Description, TransA, Gemm.trans_b ? Transposed : Plain);
+  Data->set(P.Description, TransA,
+            Gemm.trans_b || Gemm.fp8 ? Transposed : Plain);
   Data->set(P.Description, TransB, Gemm.trans_a ? Transposed : Plain);
-  P.IsPlain = !Fuse && getEpilogue(Gemm);
+  P.IsPlain = Gemm.fp8 || (!Fuse && getEpilogue(Gemm));
   Status S = Data->choose(Gemm, P);
   if (S != 0 && getEpilogue(Gemm) && !P.IsPlain)
     S = Data->chooseWithout(Gemm, P, Batch, S);
@@ -475,8 +537,7 @@ void CublasCache::prepare(const PoplarGemm &Gemm, int64_t Batch, bool Fuse) {
   if (S == 0)
     return;
   fail(Data->Lt.Name, " cannot multiply [", Whole.M, ",", Whole.K, "] by [",
-       Whole.K, ",", Whole.N, "] in ",
-       Gemm.tf32 ? "tf32" : TypeNames[Gemm.a_type], " on this GPU (",
+       Whole.K, ",", Whole.N, "] in ", nameType(Gemm), " on this GPU (",
        Data->Lt.cublasLtGetStatusName(S), "); build for another device type");
 }
 
@@ -497,6 +558,8 @@ void CublasCache::run(const PoplarGemm &Gemm, const GemmOperands &Operands,
   if (It == Data->Products.end())
     fail("a GEMM of ", Batch, " samples was not prepared");
   Prepared &P = It->second;
+  if (Gemm.fp8)
+    return Data->runFP8(Gemm, P, Operands, Queue);
   if (Gemm.has_bias && !P.IsPlain)
     Data->set(P.Description, BiasPointer, Operands.Bias);
   if (hasAux(Gemm) && !P.IsPlain)

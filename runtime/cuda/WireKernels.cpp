@@ -40,6 +40,11 @@ WireKernels::WireKernels() {
         "find a kernel for products");
   check(D.cuModuleGetFunction(&Dequantize, Loaded, "poplar_wire_dequantize"),
         "find a kernel for products");
+  check(D.cuModuleGetFunction(&RoundRows, Loaded, "poplar_wire_round_rows"),
+        "find a kernel for products");
+  check(
+      D.cuModuleGetFunction(&RoundColumns, Loaded, "poplar_wire_round_columns"),
+      "find a kernel for products");
   check(D.cuModuleGetFunction(&WidenStates, Loaded, "poplar_wire_widen_states"),
         "find a kernel for 8-bit states");
   check(D.cuModuleGetFunction(&RoundStates, Loaded, "poplar_wire_round_states"),
@@ -90,14 +95,29 @@ void WireKernels::add(float *Sum, const float *Source, int64_t Count,
     launch(Add, Arguments, Count, Queue);
 }
 
-void WireKernels::applyEpilogue(void *Result, const void *Bias, void *Aux,
-                                int32_t Epilogue, int32_t Type, int64_t Columns,
-                                int64_t Count, Stream Queue) const {
+void WireKernels::applyEpilogue(ProductRows Result, const void *Bias, void *Aux,
+                                int32_t Epilogue, Stream Queue) const {
   // A kernel takes arguments of eight bytes.
-  int64_t Kind = Epilogue, Wide = Type;
-  void *Arguments[] = {&Result, &Bias, &Aux, &Kind, &Wide, &Columns, &Count};
-  if (Count)
-    launch(Epilogues, Arguments, Count, Queue);
+  int64_t Kind = Epilogue, Wide = Result.Type;
+  void *Arguments[] = {&Result.Values,       &Bias, &Aux,  &Result.RowScales,
+                       &Result.ColumnScales, &Kind, &Wide, &Result.Columns,
+                       &Result.Count};
+  if (Result.Count)
+    launch(Epilogues, Arguments, Result.Count, Queue);
+}
+
+void WireKernels::roundRows(const void *From, void *Codes, float *Scales,
+                            int64_t Rows, int64_t Columns, Stream Queue) const {
+  void *Arguments[] = {&From, &Codes, &Scales, &Columns};
+  launchBlocks(RoundRows, Arguments, Rows, Queue);
+}
+
+void WireKernels::roundColumns(const void *From, void *Codes, float *Scales,
+                               int64_t Rows, int64_t Columns,
+                               Stream Queue) const {
+  void *Arguments[] = {&From, &Codes, &Scales, &Rows, &Columns};
+  launchBlocks(RoundColumns, Arguments, (Columns - 1) / POPLAR_WIRE_SUMS + 1,
+               Queue);
 }
 
 /// How `Depth` values of each of `Count` sums are divided among blocks: enough

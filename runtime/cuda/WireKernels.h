@@ -18,6 +18,15 @@
 
 namespace poplar::runtime::cuda {
 
+/// Rows of a product in memory, `Count` elements of a PoplarType, each to be
+/// multiplied by the scale of its row and of its column if there are scales.
+struct ProductRows {
+  void *Values;
+  int32_t Type;
+  int64_t Columns, Count;
+  const float *RowScales = nullptr, *ColumnScales = nullptr;
+};
+
 /// Conversions and sums of collectives, equal to those of comm/Wire.h on a CPU
 /// to the bit, and the epilogues that cuBLASLt may refuse. Loaded into the
 /// current context from PTX that the runtime contains.
@@ -34,11 +43,17 @@ public:
                void *Target, comm::Type To, int64_t Count, Stream Queue) const;
   /// Sum[i] += Source[i].
   void add(float *Sum, const float *Source, int64_t Count, Stream Queue) const;
-  /// Applies a PoplarEpilogue that cuBLASLt refuses, other than the gradients
-  /// of biases, to `Count` elements in rows of `Columns`; `Bias` may be null.
-  void applyEpilogue(void *Result, const void *Bias, void *Aux,
-                     int32_t Epilogue, int32_t Type, int64_t Columns,
-                     int64_t Count, Stream Queue) const;
+  /// Applies scales, and a PoplarEpilogue that cuBLASLt refuses, other than the
+  /// gradients of biases; `Bias` may be null.
+  void applyEpilogue(ProductRows Result, const void *Bias, void *Aux,
+                     int32_t Epilogue, Stream Queue) const;
+  /// Rounds a matrix [Rows, Columns] in bf16 to codes of Runtime/FP8.h, with
+  /// 2^-e for each row. The matrix is dense, and a row a multiple of 16.
+  void roundRows(const void *From, void *Codes, float *Scales, int64_t Rows,
+                 int64_t Columns, Stream Queue) const;
+  /// The transpose [Columns, Rows], with 2^-e for each column.
+  void roundColumns(const void *From, void *Codes, float *Scales, int64_t Rows,
+                    int64_t Columns, Stream Queue) const;
   /// Sum[i] += Values[i * Step] + Values[i * Step + Stride] + ..., `Depth` of
   /// them, for each i < `Count`, in two stages whose order does not change.
   /// `Partials` has room for countPartials(Depth, Count) numbers.
@@ -64,7 +79,7 @@ public:
 private:
   Module Loaded = nullptr;
   Function Convert, Add, Epilogues, PartialSums, AddPartials, Dequantize,
-      WidenStates, RoundStates;
+      WidenStates, RoundStates, RoundRows, RoundColumns;
   /// The values of NF4, then those of the dynamic maps, with signs and without,
   /// then the middles of each.
   std::unique_ptr<Allocation> Tables;

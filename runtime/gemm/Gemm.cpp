@@ -7,7 +7,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "gemm/Gemm.h"
+#include "Poplar/Runtime/FP8.h"
 #include "comm/Wire.h"
+#include "gemm/FP8Operands.h"
 #include "gemm/GemmDescriptor.h"
 #include "gemm/GemmKey.h"
 #include "program/Quantized.h"
@@ -77,7 +79,7 @@ void GemmCache::prepare(const PoplarGemm &Quantized, int64_t Batch) {
   if (Data->Primitives.count(K) || Data->Blocked.count(K))
     return;
   PoplarGemm Gemm = getPlainGemm(Quantized);
-  int64_t InFront = poplar_dequantized_bytes(&Quantized);
+  int64_t InFront = countBytesInFront(Quantized, Batch);
   if (std::optional<VectorKind> Kind = findBlockedKind(Gemm)) {
     BlockedGemm Product(Gemm, Batch, omp_get_max_threads(), *Kind);
     Data->ScratchBytes =
@@ -113,7 +115,7 @@ void GemmCache::setScratch(void *Memory) {
   for (auto &Entry : Data->Primitives)
     Entry.second.Scratch.set_data_handle(
         static_cast<char *>(Memory) +
-        poplar_dequantized_bytes(Entry.first.Gemm));
+        countBytesInFront(*Entry.first.Gemm, Entry.first.Batch));
 }
 
 void GemmCache::allocateScratch() {
@@ -136,6 +138,17 @@ void GemmCache::run(const PoplarGemm &Gemm, const void *A, const void *B,
                    Gemm.k * Gemm.n, DequantizedGrain);
     B = Rest;
     Rest += Bytes;
+  }
+  if (Gemm.fp8) {
+    char *OfB = Rest + poplar_rounded_bytes_of_a(&Gemm, Batch);
+    roundRows({A, Gemm.a_type, Gemm.m * Batch, Gemm.k}, Rest);
+    if (Gemm.trans_b)
+      roundRows({B, Gemm.b_type, Gemm.n, Gemm.k}, OfB);
+    else
+      roundColumns({B, Gemm.b_type, Gemm.k, Gemm.n}, OfB);
+    A = Rest;
+    B = OfB;
+    Rest += poplar_rounded_bytes(&Gemm, Batch);
   }
   auto Found = Data->Blocked.find(GemmKey{&Gemm, Batch});
   if (Found != Data->Blocked.end())

@@ -8,6 +8,7 @@
 
 #include "gemm/GemmDescriptor.h"
 #include "Poplar/Runtime/Alignment.h"
+#include "Poplar/Runtime/FP8.h"
 #include "Poplar/Runtime/Quantized.h"
 #include "support/ISA.h"
 
@@ -30,6 +31,11 @@ PoplarGemm poplar::runtime::getPlainGemm(const PoplarGemm &Gemm) {
   if (poplar_is_quantized(Gemm.b_type))
     Plain.b_type = Gemm.a_type;
   return Plain;
+}
+
+int64_t poplar::runtime::countBytesInFront(const PoplarGemm &Gemm,
+                                           int64_t Batch) {
+  return poplar_dequantized_bytes(&Gemm) + poplar_rounded_bytes(&Gemm, Batch);
 }
 
 std::optional<VectorKind>
@@ -123,5 +129,5 @@ extern "C" int64_t poplar_gemm_scratch_bytes(const PoplarGemm *Gemm,
                                              int64_t MaxBatch,
                                              int32_t Threads) {
   int64_t Bytes = getPlainScratchBytes(getPlainGemm(*Gemm), MaxBatch, Threads);
-  return Bytes < 0 ? Bytes : Bytes + poplar_dequantized_bytes(Gemm);
+  return Bytes < 0 ? Bytes : Bytes + countBytesInFront(*Gemm, MaxBatch);
 }

@@ -27,6 +27,10 @@ const dnnl::engine &getCPUEngine();
 /// other's type.
 PoplarGemm getPlainGemm(const PoplarGemm &Gemm);
 
+/// Bytes of scratch in front of the library's: for operands that `Gemm`
+/// dequantises, or rounds.
+int64_t countBytesInFront(const PoplarGemm &Gemm, int64_t Batch);
+
 /// Describes `Gemm` on `Batch` samples with scratch supplied by the caller;
 /// throws dnnl::error if oneDNN cannot run it on this CPU. The choice of the
 /// implementation depends on the number of OpenMP threads at this moment.

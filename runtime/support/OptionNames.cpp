@@ -161,6 +161,8 @@ const std::vector<OtherNames> &poplar::runtime::getOtherNames() {
        "import", ""},
       {"optim optimizer optimizer-type", "optimizer-states", "import",
        "the optimizer is AdamW, whose moments may have 8 bits"},
+      {"fp8 float8 fp8-format fp8-recipe enable-fp8 fp8-hybrid", "fp8-products",
+       "import", ""},
       {"hidden-dropout attention-dropout resid-pdrop", "dropout", "import", ""},
       {"neftune-noise-alpha noisy-embedding-alpha neftune", "neftune-alpha",
        "import", ""},

@@ -52,6 +52,7 @@ struct Arguments {
   std::string targetPattern;
   std::string frozenFormat = kUnchanged;
   std::string optimizerStates = kWideStates;
+  bool fp8Products = false;
 };
 } // namespace
 
@@ -146,6 +147,15 @@ static std::string describe(mlir::ModuleOp module, const Arguments &arguments,
     stream << llvm::formatv("optimizer moments of {0:N} of {1:N} trained "
                             "parameters in blocks of 8 bits\n",
                             int8States, trained);
+  int64_t rounded = 0, linears = 0;
+  module.walk([&](poplar::nn::LinearOp linear) {
+    ++linears;
+    rounded += linear.getFp8();
+  });
+  if (rounded)
+    stream << llvm::formatv("products  of {0} of {1} linear layers of the "
+                            "units in fp8 (e4m3, a scale for each row)\n",
+                            rounded, linears);
   stream << "sequence  " << seqLen << " tokens per sample (";
   if (seqLenGiven)
     stream << "as asked for; the model has " << summary.positions
@@ -322,10 +332,10 @@ static std::vector<std::string> findTargets(mlir::ModuleOp module,
   return targets;
 }
 
-/// Adapters, and the format of what they freeze. Fails with `error` set.
-static bool addAdapters(mlir::ModuleOp module,
-                        const poplar::NNAddAdaptersOptions &options,
-                        const std::string &frozenFormat, std::string &error) {
+/// Products in fp8, then adapters, whose products are not, and the format of
+/// what these freeze. Fails with `error` set.
+static bool changeLayers(mlir::ModuleOp module, const Arguments &arguments,
+                         bool addsAdapters, std::string &error) {
   mlir::ScopedDiagnosticHandler handler(module.getContext(),
                                         [&](mlir::Diagnostic &diagnostic) {
                                           if (error.empty())
@@ -333,9 +343,12 @@ static bool addAdapters(mlir::ModuleOp module,
                                           return mlir::success();
                                         });
   mlir::PassManager passes(module.getContext());
-  passes.addPass(poplar::createNNAddAdapters(options));
-  if (frozenFormat != kUnchanged)
-    passes.addPass(poplar::createNNQuantizeFrozen({frozenFormat}));
+  if (arguments.fp8Products)
+    passes.addPass(poplar::createNNRoundProducts());
+  if (addsAdapters)
+    passes.addPass(poplar::createNNAddAdapters(arguments.adapters));
+  if (arguments.frozenFormat != kUnchanged)
+    passes.addPass(poplar::createNNQuantizeFrozen({arguments.frozenFormat}));
   return mlir::succeeded(passes.run(module));
 }
 
@@ -533,6 +546,12 @@ void addImportCommand(CLI::App &app, int &status) {
                    "fewer than 4096 elements keep f32 (default: f32)")
       ->type_name("FORMAT")
       ->check(CLI::IsMember({kWideStates, "int8"}));
+  command->add_flag("--fp8-products", arguments->fp8Products,
+                    "Round the operands of products of linear layers to 8 bits "
+                    "(e4m3, a scale for each row), forward and for gradients "
+                    "of inputs; not those of the head, of routers, experts and "
+                    "adapters. NVIDIA GPUs have such products from sm_89 on "
+                    "(default: the format in which the device computes)");
   CLI::Option *lora = addAdapterOptions(command, *arguments);
   command->callback([=, &status] {
     poplar::ImportOptions options;
@@ -579,8 +598,7 @@ void addImportCommand(CLI::App &app, int &status) {
       status = reportError(arguments->config + ": " + error);
       return;
     }
-    if (lora->count() && !addAdapters(*module, arguments->adapters,
-                                      arguments->frozenFormat, error)) {
+    if (!changeLayers(*module, *arguments, lora->count() > 0, error)) {
       status = reportError(arguments->config + ": " + error);
       return;
     }

@@ -197,7 +197,7 @@ void TrainingArguments::addImportOptions(CLI::App *command) {
   import.addOf(command, lender,
                {"seq-len", "dropout", "neftune-alpha", "router-aux-loss-coef",
                 "ignore-key", "no-tokenizer", "mask-token-id",
-                "special-token-ids", "optimizer-states"},
+                "special-token-ids", "optimizer-states", "fp8-products"},
                "Model");
   if (!isFineTuning)
     return;

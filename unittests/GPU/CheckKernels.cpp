@@ -35,6 +35,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -117,6 +118,9 @@ private:
   char *Memory = nullptr;
   int64_t MemoryBytes = 0;
   std::vector<std::unique_ptr<PoplarGemm>> Gemms;
+  /// In the order of the cases, and by case.
+  std::vector<const PoplarGemm *> Listed;
+  std::map<const json::Value *, const PoplarGemm *> GemmOf;
 };
 
 const json::Value &member(const json::Value &V, const char *Key) {
@@ -127,6 +131,15 @@ const json::Value &member(const json::Value &V, const char *Key) {
 
 int32_t small(const json::Value &V, const char *Key) {
   return static_cast<int32_t>(V.integer(Key, 0));
+}
+
+PoplarGemm readGemm(const json::Value &G) {
+  return {G.integer("m", 0),      G.integer("n", 0),     G.integer("k", 0),
+          small(G, "batched"),    small(G, "trans_a"),   small(G, "trans_b"),
+          small(G, "accumulate"), small(G, "has_bias"),  small(G, "a_type"),
+          small(G, "b_type"),     small(G, "c_type"),    small(G, "epilogue"),
+          small(G, "tf32"),       G.integer("a_row", 0), G.integer("c_row", 0),
+          small(G, "fp8")};
 }
 
 } // namespace
@@ -144,6 +157,15 @@ Checks::Checks(const std::string &Directory, const std::string &WantedChip,
   Program.gpu = &Image;
   Program.model = &Model;
   Program.scratch_bytes = Description.integer("scratch", 0);
+  for (const json::Value &Case : member(Description, "cases").elements())
+    if (const json::Value *G = Case.find("gemm")) {
+      // What is prepared is kept by address.
+      Gemms.push_back(std::make_unique<PoplarGemm>(readGemm(*G)));
+      Listed.push_back(Gemms.back().get());
+      GemmOf[&Case] = Listed.back();
+    }
+  Program.gemms = Listed.data();
+  Program.num_gemms = static_cast<int64_t>(Listed.size());
   auto Begin = std::chrono::steady_clock::now();
   Dev = std::make_unique<Device>(Program, 0, 1);
   std::chrono::duration<double> Seconds =
@@ -256,21 +278,11 @@ std::vector<std::string> Checks::launch(const json::Value &Case,
                              : Buffers.at(static_cast<size_t>(I)).OnDevice);
   }
   int64_t Batch = Case.integer("batch", 0);
-  if (const json::Value *G = Case.find("gemm")) {
-    PoplarGemm Gemm = {G->integer("m", 0),      G->integer("n", 0),
-                       G->integer("k", 0),      small(*G, "batched"),
-                       small(*G, "trans_a"),    small(*G, "trans_b"),
-                       small(*G, "accumulate"), small(*G, "has_bias"),
-                       small(*G, "a_type"),     small(*G, "b_type"),
-                       small(*G, "c_type"),     small(*G, "epilogue"),
-                       small(*G, "tf32"),       G->integer("a_row", 0),
-                       G->integer("c_row", 0)};
-    // What is prepared is kept by address.
-    auto Kept = std::make_unique<PoplarGemm>(Gemm);
-    Dev->prepareGemm(*Kept, Batch);
-    Dev->runGemm(*Kept, Pointers.at(0), Pointers.at(1), Pointers.at(2),
+  if (auto Own = GemmOf.find(&Case); Own != GemmOf.end()) {
+    const PoplarGemm &Gemm = *Own->second;
+    Dev->prepareGemm(Gemm, Batch);
+    Dev->runGemm(Gemm, Pointers.at(0), Pointers.at(1), Pointers.at(2),
                  Pointers.at(3), Pointers.at(4), Batch);
-    Gemms.push_back(std::move(Kept));
   } else {
     std::string Name = Case.string("kernel", "");
     auto Found = std::find(Names.begin(), Names.end(), Name);

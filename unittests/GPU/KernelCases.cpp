@@ -82,7 +82,8 @@ void KernelCases::add(const KernelCase &entry) {
                                         {"epilogue", gemm->epilogue},
                                         {"tf32", gemm->tf32},
                                         {"a_row", gemm->a_row},
-                                        {"c_row", gemm->c_row}};
+                                        {"c_row", gemm->c_row},
+                                        {"fp8", gemm->fp8}};
   else if (entry.states)
     object["states"] = entry.states;
   else

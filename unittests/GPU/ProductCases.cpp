@@ -46,6 +46,24 @@ static int64_t getRowOfC(const PoplarGemm &gemm) {
   return gemm.c_row ? gemm.c_row : gemm.n;
 }
 
+/// Rounds values of a row to e4m3 with a scale of its own, by the definitions
+/// of both (Runtime/FP8.h).
+static void roundRow(std::vector<double> &row) {
+  double largest = 0;
+  for (double value : row)
+    largest = std::max(largest, std::fabs(value));
+  int scale = 48;
+  while (std::ldexp(largest, scale) > 448)
+    --scale;
+  for (double &value : row) {
+    int exponent = 0;
+    std::frexp(std::ldexp(value, scale), &exponent);
+    // Three bits behind the first, down to 2^-9.
+    int last = std::max(exponent - 4, -9) - scale;
+    value = std::ldexp(std::nearbyint(std::ldexp(value, -last)), last);
+  }
+}
+
 /// By its definition, with sums in f64. Buffers are those of `pointers`.
 static void multiply(const PoplarGemm &gemm, int64_t m, int64_t k,
                      KernelCase &entry) {
@@ -65,6 +83,21 @@ static void multiply(const PoplarGemm &gemm, int64_t m, int64_t k,
   auto atB = [&](int64_t l, int64_t j) {
     return at(b, l, j, gemm.trans_b, gemm.trans_b ? k : gemm.n);
   };
+  std::vector<std::vector<double>> rows, columns;
+  for (int64_t i = 0; i < m; ++i) {
+    rows.emplace_back();
+    for (int64_t l = 0; l < k; ++l)
+      rows.back().push_back(atA(i, l));
+  }
+  for (int64_t j = 0; j < gemm.n; ++j) {
+    columns.emplace_back();
+    for (int64_t l = 0; l < k; ++l)
+      columns.back().push_back(atB(l, j));
+  }
+  if (gemm.fp8) {
+    llvm::for_each(rows, roundRow);
+    llvm::for_each(columns, roundRow);
+  }
   bool sumsA = gemm.epilogue == POPLAR_BIAS_GRAD_A;
   if (int64_t sums = countSums(gemm))
     for (int64_t i = 0; i < sums; ++i) {
@@ -81,7 +114,7 @@ static void multiply(const PoplarGemm &gemm, int64_t m, int64_t k,
       if (gemm.has_bias)
         sum += buffer(entry.before, 2).at(size_t(j));
       for (int64_t l = 0; l < k; ++l)
-        sum += atA(i, l) * atB(l, j);
+        sum += rows[size_t(i)][size_t(l)] * columns[size_t(j)][size_t(l)];
       if (gemm.epilogue == POPLAR_GELU_AUX)
         buffer(entry.after, 3).set(place, float(sum));
       if (gemm.epilogue == POPLAR_GELU || gemm.epilogue == POPLAR_GELU_AUX)
@@ -117,6 +150,11 @@ void poplar::gputest::addProductCases(MLIRContext &context, const GPUChip &chip,
       for (size_t i = 0; i < buffer.size(); ++i)
         buffer.set(i, type == POPLAR_F32 ? shorten(normal(random))
                                          : float(quarters(random)) / 4);
+      // Rows of unlike sizes, with fractions that are not left.
+      for (size_t i = 0; gemm.fp8 && i < buffer.size(); ++i)
+        buffer.set(i, std::ldexp(float(quarters(random)) +
+                                     float(quarters(random)) / 16,
+                                 int(i / 64 % 7)));
       entry.before.push_back(buffer);
     };
     addBuffer(true, gemm.a_type,
@@ -180,6 +218,24 @@ void poplar::gputest::addProductCases(MLIRContext &context, const GPUChip &chip,
          0, row, 0},
         1e-5);
   }
+  // Biases and epilogues come after the scales. A side of 80 is no multiple of
+  // a warp.
+  if (chip.getCapability() >= 89)
+    for (int32_t transposed : {0, 1}) {
+      std::string prefix =
+          std::string("fp8 ") + (transposed ? "transposed " : "");
+      auto addFP8 = [&](const std::string &name, int32_t bias,
+                        int32_t epilogue) {
+        add(prefix + name,
+            {tokens, 80, depth, 1, 0, transposed, 0, bias, POPLAR_BF16,
+             POPLAR_BF16, POPLAR_BF16, epilogue, 0, 0, 0, 1},
+            5e-3);
+      };
+      addFP8("linear", 0, POPLAR_STORE);
+      addFP8("linear, bias", 1, POPLAR_STORE);
+      addFP8("GELU, and its argument", 1, POPLAR_GELU_AUX);
+      addFP8("gradient of GELU", 0, POPLAR_GELU_GRAD);
+    }
   // Wrong by what the operands lose, and by no more.
   if (chip.getCapability() >= 80)
     add("f32 linear in TF32",

@@ -59,7 +59,7 @@ extern "C" {
 #endif
 
 #define POPLAR_ABI_MAGIC 0x524C504Fu /* "OPLR" */
-#define POPLAR_ABI_VERSION 16u
+#define POPLAR_ABI_VERSION 17u
 #define POPLAR_ALIGNMENT 64
 
 /// Element types, also of GEMM operands. Bytes are those of quantised matrices,
@@ -165,6 +165,9 @@ typedef struct PoplarGemm {
      POPLAR_ROW_BYTES; 0 where rows are dense. GPUs only, without a bias or an
      epilogue, and of one of the two */
   int64_t a_row, c_row;
+  /* 1: operands are rounded to 8 bits, see Runtime/FP8.h. One sample has `m`
+     rows, and the epilogue is none or GELU's */
+  int32_t fp8;
 } PoplarGemm;
 
 /// Shapes of an attention op, all compile-time constants in generated code.

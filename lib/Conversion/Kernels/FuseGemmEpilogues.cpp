@@ -67,9 +67,10 @@ static void fuse(IRRewriter &rewriter, nn::GeluOp gelu) {
   bool isRead = !linear.getResult().hasOneUse();
   rewriter.setInsertionPoint(linear);
   Type type = gelu.getResult().getType();
-  auto fused = nn::LinearGeluOp::create(
-      rewriter, gelu.getLoc(), type, isRead ? type : Type(), linear.getX(),
-      linear.getWeight(), linear.getBias(), linear.getLayout());
+  auto fused = nn::LinearGeluOp::create(rewriter, gelu.getLoc(), type,
+                                        isRead ? type : Type(), linear.getX(),
+                                        linear.getWeight(), linear.getBias(),
+                                        linear.getLayout(), linear.getFp8());
   rewriter.replaceOp(gelu, fused.getResult());
   if (isRead)
     rewriter.replaceOp(linear, fused.getPre());
@@ -98,7 +99,7 @@ static void fuse(IRRewriter &rewriter, nn::GeluGradOp grad) {
   rewriter.setInsertionPoint(grad);
   auto fused = nn::LinearGeluGradOp::create(
       rewriter, grad.getLoc(), grad.getResult().getType(), linear.getX(),
-      linear.getWeight(), grad.getX(), linear.getLayout());
+      linear.getWeight(), grad.getX(), linear.getLayout(), linear.getFp8());
   rewriter.replaceOp(grad, fused.getResult());
   rewriter.eraseOp(linear);
 }

@@ -40,6 +40,7 @@
 #include "Poplar/Conversion/Program/RuntimeCalls.h"
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Dialect/Zero/ParameterParts.h"
+#include "Poplar/Runtime/FP8.h"
 #include "Poplar/Runtime/Quantized.h"
 #include "SplitProducts.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -194,11 +195,12 @@ int64_t PlanMemoryPass::placeCaches() {
 /// beyond from the runtime.
 FailureOr<int64_t> PlanMemoryPass::getLibraryScratch() {
   if (workspaceBytes >= 0) {
-    // In front of the library's is what products have dequantised.
+    // In front of the library's is what products have dequantised, or rounded.
     int64_t bytes = 0;
     getOperation().walk([&](exec::ProductOp product) {
       PoplarGemm gemm = product.getDescriptor();
-      bytes = std::max(bytes, poplar_dequantized_bytes(&gemm));
+      bytes = std::max({bytes, poplar_dequantized_bytes(&gemm),
+                        poplar_fp8_layout(&gemm).bytes});
     });
     return bytes + int64_t(workspaceBytes);
   }

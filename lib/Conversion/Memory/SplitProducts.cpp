@@ -138,7 +138,8 @@ void ExchangeSplitter::createProduct(exec::ProductOp product, int64_t first,
         c = getRows(product.getC(), first, end);
   exec::ProductOp::create(builder, product.getLoc(), a, product.getB(),
                           product.getBias(), aux, c, product.getTransB(),
-                          product.getEpilogue(), product.getTf32());
+                          product.getEpilogue(), product.getTf32(),
+                          product.getFp8());
 }
 
 exec::StartExchangeOp ExchangeSplitter::createStart(int64_t round,

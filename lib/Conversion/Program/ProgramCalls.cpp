@@ -134,7 +134,7 @@ static bool isRowProduct(const PoplarGemm &gemm) {
   bool isReadB =
       poplar_is_quantized(gemm.b_type) ? width % 16 == 0 : isRead(gemm.b_type);
   return gemm.m == 1 && gemm.batched == 1 && isRead(gemm.a_type) && isReadB &&
-         isRead(gemm.c_type) && gemm.epilogue == POPLAR_STORE;
+         isRead(gemm.c_type) && gemm.epilogue == POPLAR_STORE && !gemm.fp8;
 }
 
 static void lower(exec::ProductOp op, FunctionLowering &l) {

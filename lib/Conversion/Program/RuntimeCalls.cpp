@@ -58,7 +58,9 @@ void emitLinear(Op op, OpBuilder &builder, Value x, Value weight, Value bias,
                 Value aux, Value result, Epilogue epilogue) {
   exec::ProductOp::create(builder, op.getLoc(), x, weight, bias, aux, result,
                           op.getLayout() == nn::WeightLayout::OutIn, epilogue,
-                          roundsToTF32(op, op.getX()));
+                          roundsToTF32(op, op.getX()),
+                          op.getFp8() &&
+                              nn::fitsFP8(op.getX(), op.getResult()));
 }
 
 struct LinearModel : RuntimeCallModel<LinearModel, nn::LinearOp> {
@@ -99,7 +101,8 @@ void emitWeightGradient(Op op, OpBuilder &builder, GetBuffer getBuffer,
     std::swap(a, b);
   exec::ProductOp::create(builder, op.getLoc(), getBuffer(a), getBuffer(b), {},
                           aux, getBuffer(op.getResult()), /*transB=*/false,
-                          outIn ? ofDy : ofDyBehind, roundsToTF32(op, a));
+                          outIn ? ofDy : ofDyBehind, roundsToTF32(op, a),
+                          /*fp8=*/false);
 }
 
 struct LinearGradWeightModel

@@ -159,6 +159,7 @@ PoplarGemm ProductOp::getDescriptor() {
   gemm.c_type = getPoplarType(c.getElementType());
   gemm.epilogue = int32_t(getEpilogue());
   gemm.tf32 = getTf32();
+  gemm.fp8 = getFp8();
   gemm.a_row = hasPaddedRows(a) ? getRowElements(a) : 0;
   gemm.c_row = hasPaddedRows(c) ? getRowElements(c) : 0;
   return gemm;
@@ -192,6 +193,14 @@ LogicalResult ProductOp::verify() {
     return emitOpError("has a bias ")
            << getBias().getType() << " that is not one for each column of "
            << c;
+  auto isWide = [](MemRefType type) {
+    return type.getElementType().isF32() || type.getElementType().isBF16();
+  };
+  if (getFp8() && (c.getRank() != 3 || !isWide(a) || !isWide(b) ||
+                   hasPaddedRows(a) || hasPaddedRows(c)))
+    return emitOpError("is not one of dense rows in f32 or bf16, as products "
+                       "in fp8 are: ")
+           << a << ", " << b << " into " << c;
   bool isPlain = getEpilogue() == Epilogue::Store && !getBias();
   if (hasPaddedRows(b) ||
       (hasPaddedRows(c) && (hasPaddedRows(a) || c.getRank() != 3)) ||

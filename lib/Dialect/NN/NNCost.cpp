@@ -12,6 +12,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Dialect/NN/NN.h"
+#include "Poplar/Runtime/FP8.h"
 
 using namespace mlir;
 using namespace poplar::nn;
@@ -96,6 +97,19 @@ static OpCost getAttentionCost(Op op, Value out, int products) {
 // Matrix products: 2 m n k
 //===----------------------------------------------------------------------===//
 
+bool poplar::nn::fitsFP8(Value x, Value result) {
+  return getShape(x).back() % POPLAR_FP8_SIDE == 0 &&
+         getShape(result).back() % POPLAR_FP8_SIDE == 0;
+}
+
+/// Both operands are read and written in 8 bits before. A GPU scales the result
+/// in memory.
+static void addRounding(Value x, Value weight, Value result, OpCost &cost) {
+  cost.isFP8 = true;
+  cost.bytes += 2 * getElements(x) + 2 * getBytes(result);
+  cost.fixedBytes += 2 * getElements(weight);
+}
+
 /// The product counts: of what is done on its way to memory, nothing is seen.
 template <typename Op> static OpCost getProductCost(Op op) {
   ArrayRef<int64_t> result = getShape(op.getResult());
@@ -108,6 +122,8 @@ template <typename Op> static OpCost getProductCost(Op op) {
         2 * getElements(op.getWeight()) *
         cast<RankedTensorType>(op.getX().getType()).getElementTypeBitWidth() /
         8;
+  if (op.getFp8() && fitsFP8(op.getX(), op.getResult()))
+    addRounding(op.getX(), op.getWeight(), op.getResult(), cost);
   cost.rows = static_cast<double>(result[1]);
   cost.columns = static_cast<double>(result[2]);
   cost.depth = inputs;

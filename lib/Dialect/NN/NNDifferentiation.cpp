@@ -161,9 +161,9 @@ LogicalResult LinearOp::buildVJP(OpBuilder &builder, Gradients &grads) {
     WeightLayout transposed = getLayout() == WeightLayout::OutIn
                                   ? WeightLayout::InOut
                                   : WeightLayout::OutIn;
-    grads.add(getX(),
-              LinearOp::create(builder, getLoc(), getX().getType(), dy,
-                               getWeight(), /*bias=*/Value(), transposed));
+    grads.add(getX(), LinearOp::create(builder, getLoc(), getX().getType(), dy,
+                                       getWeight(), /*bias=*/Value(),
+                                       transposed, getFp8()));
   }
   grads.accumulate(getWeight(), [&](Value acc) -> Value {
     return LinearGradWeightOp::create(builder, getLoc(), acc.getType(), dy,

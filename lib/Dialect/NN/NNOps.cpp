@@ -341,6 +341,10 @@ static LogicalResult verifyLinear(Op op, Value biasValue) {
       (!isQuantized(weight.value.getType()) &&
        failed(expectSameElements(op, {x, weight}))))
     return failure();
+  if (op.getFp8() && isQuantized(weight.value.getType()))
+    return op.emitOpError("multiplies in fp8 by a quantised weight, which is "
+                          "in few bits already: leave out --fp8-products, or "
+                          "--frozen-format");
   if (!biasValue)
     return success();
   Named bias{"bias", biasValue};

@@ -325,7 +325,7 @@ LogicalResult LinearOp::shard(UnitSharding &s) {
     if (getBias() && !hasBias) {
       auto made =
           LinearOp::create(s.builder, getLoc(), getType(), s.get(getX()),
-                           s.get(getWeight()), Value(), getLayout());
+                           s.get(getWeight()), Value(), getLayout(), getFp8());
       s.set(getResult(), made, {Layout::Partial, {}});
       return success();
     }

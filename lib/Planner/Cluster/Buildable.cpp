@@ -43,6 +43,23 @@ std::string poplar::explainUnbuildable(const std::string &name,
          " targets (docs/cluster-file.md)";
 }
 
+std::string poplar::explainNoFP8(const std::string &name,
+                                 const std::string &target,
+                                 NumberFormat precision) {
+  const TargetInfo *info = findTargetInfo(target);
+  if (!info)
+    return "";
+  std::string type = "device type '" + name + "' is a " + target;
+  if (!info->hasFP8Products())
+    return type + ", which has no products in fp8 (they came to CUDA with "
+                  "sm_89): import the model without --fp8-products";
+  if (precision != NumberFormat::BF16 && !info->getKind().isHost())
+    return type + " of precision " + toString(precision) +
+           ", and products in fp8 are in bf16 on a GPU: use precision bf16, or "
+           "import the model without --fp8-products";
+  return "";
+}
+
 std::string poplar::explainUnsharable(const DeviceType &type,
                                       int tensorDegree) {
   if (tensorDegree > POPLAR_MAX_SHARERS)

@@ -97,6 +97,14 @@ static constexpr RooflineConstants makeHost() {
 }
 static constexpr RooflineConstants host = makeHost();
 
+/// The rate of products in fp8 with sums in f32, relative to 16 bits: what
+/// NVIDIA publishes for every chip that has them, from L4 and RTX 4090 (Ada) to
+/// H100, B200 and RTX 5090, without sparsity. A host rounds, and gains nothing.
+static double getFP8Speedup(const std::string &target) {
+  const TargetInfo *info = findTargetInfo(target);
+  return info && info->hasFP8Products() && !info->getKind().isHost() ? 2 : 1;
+}
+
 const RooflineConstants &
 poplar::getRooflineConstants(const std::string &target) {
   const TargetInfo *info = findTargetInfo(target);
@@ -166,6 +174,7 @@ void Roofline::setProductRates(const DeviceType &type) {
     aloneFlops = std::min(aloneFlops, *type.power * constants->flopsPerJoule);
   productFlops = aloneFlops *
                  (half ? constants->halfRateTrainShare : constants->trainShare);
+  fp8Flops = productFlops * getFP8Speedup(type.target);
   attentionFlops = constants->attentionShare *
                    (constants->attentionOnVectors ? vectorFlops : productFlops);
 }
@@ -183,7 +192,8 @@ double Roofline::getSeconds(const RooflineOp &op, int64_t batch) const {
   case RooflineOp::Kind::Gemm: {
     double rows = op.rows * (op.isDeep ? 1 : samples),
            depth = op.depth * (op.isDeep ? samples : 1);
-    rate = productFlops * saturate(rows, constants->gemmHalf) *
+    rate = (op.isFP8 ? fp8Flops : productFlops) *
+           saturate(rows, constants->gemmHalf) *
            saturate(op.columns, constants->gemmHalf) *
            saturate(depth, constants->gemmHalf);
     break;

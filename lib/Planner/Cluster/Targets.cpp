@@ -108,6 +108,19 @@ const TargetKind *poplar::findTargetKind(std::string_view target) {
 
 const TargetKind &TargetInfo::getKind() const { return *findTargetKind(name); }
 
+bool TargetInfo::hasFP8Products() const {
+  switch (speed) {
+  case SpeedModel::Host:
+  case SpeedModel::Ada:
+  case SpeedModel::Hopper:
+  case SpeedModel::Blackwell:
+  case SpeedModel::BlackwellRTX:
+    return true;
+  default:
+    return false;
+  }
+}
+
 std::string_view TargetInfo::getChip() const {
   size_t colon = name.find(':');
   return colon == name.npos ? std::string_view() : name.substr(colon + 1);

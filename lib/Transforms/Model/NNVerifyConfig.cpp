@@ -231,10 +231,13 @@ static SmallVector<std::string> listSaved(ModuleOp module) {
   return names;
 }
 
-/// Adapters, and the format of frozen weights, as the module has them.
+/// Products in fp8, adapters, and the format of frozen weights, as the module
+/// has them.
 static LogicalResult addAdapters(ModuleOp imported, ModuleOp module) {
   nn::Model model = nn::Model::of(module);
   PassManager passes(imported.getContext());
+  if (model.getFP8Products().value_or(false))
+    passes.addPass(createNNRoundProducts());
   if (auto rank = model.getLoraRank()) {
     NNAddAdaptersOptions options;
     options.rank = *rank;

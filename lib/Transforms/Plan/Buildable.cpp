@@ -8,18 +8,29 @@
 
 #include "Poplar/Transforms/Plan/Buildable.h"
 #include "Poplar/Dialect/Cluster/Cluster.h"
+#include "Poplar/Dialect/NN/Model.h"
 #include "Poplar/Dialect/Zero/PlanFacts.h"
 #include <map>
 
 using namespace poplar;
 using namespace mlir;
 
+std::string poplar::explainUnbuildable(ModuleOp module, const std::string &name,
+                                       const std::string &target,
+                                       NumberFormat precision) {
+  std::string reason = explainUnbuildable(name, target);
+  if (reason.empty() && nn::Model::of(module).getFP8Products().value_or(false))
+    reason = explainNoFP8(name, target, precision);
+  return reason;
+}
+
 /// By the name of the device type.
 static std::map<std::string, std::string> explainTypes(ModuleOp module) {
   std::map<std::string, std::string> reasons;
   for (auto type : module.getOps<cluster::DeviceTypeOp>()) {
     std::string name = type.getSymName().str();
-    std::string reason = explainUnbuildable(name, type.getTarget().str());
+    std::string reason = explainUnbuildable(
+        module, name, type.getTarget().str(), type.getPrecision());
     if (!reason.empty())
       reasons[name] = reason;
   }
@@ -95,6 +106,17 @@ std::string poplar::explainUnbuildable(ModuleOp module) {
   auto plans = module.getOps<zero::PlanOp>();
   if (plans.empty())
     return "";
-  return explainUnbuildable(cluster::buildClusterView(module),
-                            zero::readPlan(*plans.begin()));
+  ClusterView cluster = cluster::buildClusterView(module);
+  Plan plan = zero::readPlan(*plans.begin());
+  std::string reason = explainUnbuildable(cluster, plan);
+  for (const Plan::Rank &rank : plan.ranks) {
+    if (!reason.empty())
+      break;
+    if (std::optional<int> index = cluster.findType(rank.type)) {
+      const DeviceType &type = cluster.types[*index];
+      reason =
+          explainUnbuildable(module, type.name, type.target, type.precision);
+    }
+  }
+  return reason;
 }

@@ -13,8 +13,8 @@
 
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Dialect/Zero/Zero.h"
-#include "Poplar/Planner/Cluster/Buildable.h"
 #include "Poplar/Transforms/Model/DifferentiateUnit.h"
+#include "Poplar/Transforms/Plan/Buildable.h"
 #include "Poplar/Transforms/Plan/ModelStages.h"
 #include "Poplar/Transforms/Zero/Passes.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -167,7 +167,8 @@ LogicalResult ZeroCutStagesPass::cut(ModuleOp module) {
     return module.emitError("has no function @model, or no zero.plan, to cut "
                             "it by");
   SmallVector<zero::GroupOp, 0> groups = (*plans.begin()).getGroups();
-  std::string reason = explainUnbuildable(info.deviceType, info.target);
+  std::string reason =
+      explainUnbuildable(module, info.deviceType, info.target, info.precision);
   if (!reason.empty())
     return module.emitError(reason);
   FailureOr<ModelUnits> units = ModelUnits::get(model);

@@ -8,12 +8,14 @@
 //
 // Unlike the other kernels here, these are in no program's image: the runtime
 // holds them as PTX of their own. So are those for products whose epilogue the
-// library refuses, for quantised weights, and for moments of AdamW in 8 bits.
+// library refuses, for quantised weights, for operands in fp8, and for moments
+// of AdamW in 8 bits.
 // Types of elements are those of PoplarType.
 //
 //===----------------------------------------------------------------------===//
 
 #include "GPU.h"
+#include "Poplar/Runtime/FP8.h"
 #include "Poplar/Runtime/Quantized.h"
 #include "WireSums.h"
 
@@ -64,9 +66,11 @@ POPLAR_INLINE float geluGrad(float x) {
   return s + 2 * x * s * (1 - s) * slope;
 }
 
-/// What a PoplarEpilogue does to a product in memory.
+/// What a PoplarEpilogue does to a product in memory, which is scaled before if
+/// there are scales.
 extern "C" __attribute__((device_kernel)) void
 poplar_wire_epilogue(void *result, const void *bias, void *aux,
+                     const float *rowScales, const float *columnScales,
                      int64_t epilogue, int64_t type, int64_t columns,
                      int64_t count) {
   int64_t i = place();
@@ -74,6 +78,8 @@ poplar_wire_epilogue(void *result, const void *bias, void *aux,
     return;
   auto kind = int32_t(type);
   float value = loadElement(result, kind, i);
+  if (rowScales)
+    value *= rowScales[i / columns] * columnScales[i % columns];
   if (bias)
     value += loadElement(bias, kind, i % columns);
   if (epilogue == POPLAR_GELU_AUX)
@@ -252,6 +258,91 @@ poplar_wire_add_partials(float *sums, const float *partials, int64_t chunks,
   int64_t i = place();
   if (i < count)
     sums[i] += addUp(partials, POPLAR_F32, i, count, 0, chunks, 1);
+}
+
+//===----------------------------------------------------------------------===//
+// Operands in fp8 (Runtime/FP8.h), from bf16
+//===----------------------------------------------------------------------===//
+
+POPLAR_INLINE int32_t larger(int32_t a, int32_t b) { return a > b ? a : b; }
+
+POPLAR_INLINE float wide(uint64_t bf16) {
+  return asFloat(uint32_t(bf16 & 0xFFFF) << 16);
+}
+
+/// A block rounds a row, four values of a thread at a time, and stores 2^-e.
+extern "C" __attribute__((device_kernel)) void
+poplar_wire_round_rows(const void *from, void *codes, float *scales,
+                       int64_t columns) {
+  POPLAR_SHARED int32_t parts[kSumWarps];
+  const auto *words = (const uint64_t *)from + blockX() * columns / 4;
+  auto *to = (uint32_t *)codes + blockX() * columns / 4;
+  int32_t thread = threadX(), largest = 0;
+  for (int64_t i = thread; i < columns / 4; i += POPLAR_GPU_FLAT_THREADS)
+    for (int32_t j = 0; j < 4; ++j)
+      largest = larger(
+          largest, int32_t(poplar_magnitude_bits(wide(words[i] >> 16 * j))));
+  for (int32_t lanes = kWarp / 2; lanes; lanes /= 2)
+    largest = larger(largest, shuffleXor(largest, lanes));
+  if (thread % kWarp == 0)
+    parts[thread / kWarp] = largest;
+  barrier();
+  for (int32_t part : parts)
+    largest = larger(largest, part);
+  float scale = poplar_fp8_scale(uint32_t(largest));
+  for (int64_t i = thread; i < columns / 4; i += POPLAR_GPU_FLAT_THREADS) {
+    uint32_t four = 0;
+    for (int32_t j = 0; j < 4; ++j)
+      four |= uint32_t(poplar_fp8_code(wide(words[i] >> 16 * j) * scale))
+              << 8 * j;
+    to[i] = four;
+  }
+  if (thread == 0)
+    scales[blockX()] = poplar_fp8_inverse(scale);
+}
+
+namespace {
+/// Rows of a tile of kSums columns, and bytes from one column of its transpose
+/// to the next: what a warp stores lies in unlike banks.
+constexpr int32_t kTile = kWarp, kTileRow = kTile + 4;
+} // namespace
+
+/// A block rounds kSums columns of a matrix [rows, columns], and stores them as
+/// rows, with 2^-e for each.
+extern "C" __attribute__((device_kernel)) void
+poplar_wire_round_columns(const void *from, void *codes, float *scales,
+                          int64_t rows, int64_t columns) {
+  POPLAR_SHARED int32_t parts[kSumWarps][kSums];
+  POPLAR_SHARED __attribute__((aligned(4))) uint8_t tile[kSums][kTileRow];
+  const auto *values = (const uint16_t *)from;
+  int32_t lane = threadX() % kWarp, warp = threadX() / kWarp;
+  int64_t first = blockX() * kSums, own = first + lane;
+  int32_t largest = 0;
+  if (own < columns)
+    for (int64_t r = warp; r < rows; r += kSumWarps)
+      largest = larger(largest, int32_t(poplar_magnitude_bits(
+                                    wide(values[r * columns + own]))));
+  parts[warp][lane] = largest;
+  barrier();
+  for (auto &part : parts)
+    largest = larger(largest, part[lane]);
+  float scale = poplar_fp8_scale(uint32_t(largest));
+  // What a thread stores of a tile: four rows of a column, as a word.
+  int32_t column = threadX() / (kTile / 4), row = threadX() % (kTile / 4) * 4;
+  for (int64_t base = 0; base < rows; base += kTile) {
+    for (int32_t r = warp; r < kTile; r += kSumWarps)
+      if (own < columns && base + r < rows)
+        tile[lane][r] =
+            poplar_fp8_code(wide(values[(base + r) * columns + own]) * scale);
+    barrier();
+    if (first + column < columns && base + row < rows)
+      *(uint32_t *)((uint8_t *)codes + (first + column) * rows + base + row) =
+          *(const __attribute__((address_space(3)))
+            uint32_t *)&tile[column][row];
+    barrier();
+  }
+  if (warp == 0 && own < columns)
+    scales[own] = poplar_fp8_inverse(scale);
 }
 
 namespace {

@@ -248,5 +248,13 @@ exec.function unit @unit(%x: memref<?x4x8xf32>, %w: memref<8x8xf32>, %b: memref<
 
 // -----
 
+exec.function unit @unit(%x: memref<?x4x16xf16>, %w: memref<16x16xf16>, %y: memref<?x4x16xf16>) scratch 0 {
+  // expected-error @below {{is not one of dense rows in f32 or bf16, as products in fp8 are}}
+  exec.product %x, %w into %y fp8 : (memref<?x4x16xf16>, memref<16x16xf16>, memref<?x4x16xf16>)
+  exec.return
+}
+
+// -----
+
 // expected-error @below {{rows of 4, 8 cannot be 7 elements apart}}
 func.func private @rows(%x: tensor<4x8xf32, #exec.row<7>>)

@@ -39,12 +39,14 @@ func.func @tensors(%x: tensor<?x4x8xf32>) -> tensor<?x4x8xf32> {
 // CHECK: exec.function unit @unit(%[[X:.+]]: memref<?x4x8xf32>, %[[W:.+]]: memref<8x8xf32>, %[[Y:.+]]: memref<?x4x8xf32>) scratch 128 {
 // CHECK-NEXT: %[[T:.+]] = exec.buffer scratch at 0 : memref<?x4x8xf32>
 // CHECK-NEXT: exec.product %[[X]], %[[W]] into %[[T]] trans_b tf32 : (memref<?x4x8xf32>, memref<8x8xf32>, memref<?x4x8xf32>)
+// CHECK-NEXT: exec.product %[[X]], %[[W]] into %[[T]] trans_b fp8 : (memref<?x4x8xf32>, memref<8x8xf32>, memref<?x4x8xf32>)
 // CHECK-NEXT: exec.dispatch @negate(%[[T]], %[[Y]]) : (memref<?x4x8xf32>, memref<?x4x8xf32>) -> ()
 // CHECK-NEXT: exec.end %[[T]] : memref<?x4x8xf32>
 // CHECK-NEXT: exec.return
 exec.function unit @unit(%x: memref<?x4x8xf32>, %w: memref<8x8xf32>, %y: memref<?x4x8xf32>) scratch 128 {
   %t = exec.buffer scratch at 0 : memref<?x4x8xf32>
   exec.product %x, %w into %t trans_b tf32 : (memref<?x4x8xf32>, memref<8x8xf32>, memref<?x4x8xf32>)
+  exec.product %x, %w into %t trans_b fp8 : (memref<?x4x8xf32>, memref<8x8xf32>, memref<?x4x8xf32>)
   exec.dispatch @negate(%t, %y) : (memref<?x4x8xf32>, memref<?x4x8xf32>) -> ()
   exec.end %t : memref<?x4x8xf32>
   exec.return

@@ -95,6 +95,17 @@ func.func @ops(%x: tensor<?x4x8xf32>, %low: tensor<?x4x8xbf16>, %y: tensor<?x4x1
   return
 }
 
+// Operands in fp8 are written and read in 8 bits, and a product of sides that are
+// multiples of 16 is scaled in memory.
+func.func @rounded(%x: tensor<?x4x16xf32>, %w: tensor<32x16xf32>, %n: tensor<8x16xf32>) {
+  // x 256 and 2*64, y 512 and 2*512 bytes; weight 2048 and 2*512.
+  // expected-remark @below {{gemm: 4096 FLOPs and 1920 bytes per sample, 3072 bytes once}}
+  %0 = nn.linear %x, %w fp8 : (tensor<?x4x16xf32>, tensor<32x16xf32>) -> tensor<?x4x32xf32>
+  // expected-remark @below {{gemm: 1024 FLOPs and 384 bytes per sample, 512 bytes once}}
+  %1 = nn.linear %x, %n fp8 : (tensor<?x4x16xf32>, tensor<8x16xf32>) -> tensor<?x4x8xf32>
+  return
+}
+
 func.func @model() {
   return
 }

@@ -710,6 +710,14 @@ func.func @f() {
 
 // -----
 
+func.func @f(%x: tensor<?x4x16xf32>, %w: tensor<16x16x!nn.quantized<nf4>>) {
+  // expected-error @below {{multiplies in fp8 by a quantised weight, which is in few bits already: leave out --fp8-products, or --frozen-format}}
+  %0 = nn.linear %x, %w fp8 : (tensor<?x4x16xf32>, tensor<16x16x!nn.quantized<nf4>>) -> tensor<?x4x16xf32>
+  return
+}
+
+// -----
+
 // expected-error @below {{has a slice that cuts blocks of 64 quantised values}}
 nn.parameter @w : tensor<8x32x!nn.quantized<nf4>> zeros frozen slice #nn.slice<of "v" shape [8, 64] dim 1 ranges [0, 32]>
 

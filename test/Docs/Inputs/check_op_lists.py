@@ -14,7 +14,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 ROOMS = ["Conversion", "Dialect/Exec", "Dialect/Zero", "Planner", "Report", "Simulation", "Target", "Transforms"]
 # A rewrite of certain ops, and what is attached to them.
 OWN = re.compile(
-    r"(FindHead|FuseGemmEpilogues|NNAddAdapters|NNQuantizeFrozen|PadLogits|ZeroOverlapExchanges"
+    r"(FindHead|FuseGemmEpilogues|NNAddAdapters|NNQuantizeFrozen|NNRoundProducts|PadLogits|ZeroOverlapExchanges"
     r"|RuntimeCalls|\w+ToLinalg)\.(cpp|h)$"
 )
 DEFINITION = re.compile(

@@ -26,6 +26,7 @@
 using namespace poplar::emulated;
 using namespace poplar::runtime::cuda::lt;
 using poplar::runtime::cuda::Stream;
+namespace cuda = poplar::runtime::cuda;
 
 namespace {
 
@@ -35,7 +36,9 @@ struct Layout {
   int type;
   int64_t rows, columns, leading;
 
-  int64_t width() const { return type == TypeF32 ? 4 : 2; }
+  int64_t width() const {
+    return type == TypeF32 ? 4 : type == TypeE4M3 ? 1 : 2;
+  }
   int64_t bytes() const { return leading * columns * width(); }
 };
 
@@ -56,9 +59,10 @@ constexpr uint32_t partBias = 4, partGelu = 32, partGeluGrad = 64,
 
 /// What the library multiplies with sums in f32 (cuBLAS 13.0,
 /// "cublasLtMatmul()"): both operands are of one type, and the result is of
-/// that or of f32.
+/// that or of f32; of e4m3, of bf16 or f32.
 bool isSupported(int operand, int result) {
-  return result == operand || result == TypeF32;
+  return result == (operand == TypeE4M3 ? TypeBF16 : operand) ||
+         result == TypeF32;
 }
 
 /// GELU by tanh, and its derivative.
@@ -80,7 +84,19 @@ struct Preference {
   std::array<uint32_t, 4> alignment = {256, 256, 256, 256};
 };
 
+/// A sign, four bits of exponent and three of fraction, without infinities.
+float fromE4M3(uint8_t code) {
+  int exponent = code >> 3 & 15, fraction = code & 7;
+  if (exponent == 15 && fraction == 7)
+    return NAN;
+  float value = exponent ? std::ldexp(float(8 + fraction), exponent - 10)
+                         : std::ldexp(float(fraction), -9);
+  return code & 0x80 ? -value : value;
+}
+
 float element(const char *at, int type) {
+  if (type == TypeE4M3)
+    return fromE4M3(read<uint8_t>(at));
   if (type == TypeF32)
     return read<float>(at);
   if (type == TypeF16)
@@ -212,6 +228,10 @@ struct Product {
 
 extern "C" {
 
+// Of Driver.cpp.
+cuda::Result cuCtxGetDevice(int *device);
+cuda::Result cuDeviceGetAttribute(int *value, int attribute, int device);
+
 size_t cublasLtGetVersion() { return 130000; }
 const char *cublasLtGetStatusName(Status) { return "EMULATED"; }
 Status cublasLtCreate(Object *handle) {
@@ -307,6 +327,22 @@ static bool isNamed(const char *variable, const Description &description) {
   return description.has(refused);
 }
 
+/// "Using FP8 kernels" (cuBLAS, "cublasLtMatmul()"): what is summed over lies
+/// together in both operands, and the rows of all matrices are multiples of 16
+/// bytes. Which epilogues there are besides is not asked.
+static bool isSupportedE4M3(const Description &description, const Layout &left,
+                            const Layout &right, const Layout &out) {
+  int device = 0, major = 0, minor = 0;
+  cuCtxGetDevice(&device);
+  cuDeviceGetAttribute(&major, cuda::CapabilityMajor, device);
+  cuDeviceGetAttribute(&minor, cuda::CapabilityMinor, device);
+  return 10 * major + minor >= 89 && description.transposeA &&
+         !description.transposeB && description.epilogue == EpilogueNone &&
+         description.compute == ComputeF32 && left.leading % 16 == 0 &&
+         right.leading % 16 == 0 && left.rows % 16 == 0 && out.rows % 16 == 0 &&
+         out.leading % 8 == 0;
+}
+
 /// Always the same, which wants all the scratch there is.
 Status cublasLtMatmulAlgoGetHeuristic(Object, Object object, Object a, Object b,
                                       Object c, Object d, Object preference,
@@ -325,7 +361,9 @@ Status cublasLtMatmulAlgoGetHeuristic(Object, Object object, Object a, Object b,
        (description.compute != ComputeTF32 || left.type != TypeF32)))
     return invalidValue;
   if (isNamed("POPLAR_EMULATED_REFUSE_EPILOGUES", description) ||
-      !isSupported(left.type, out.type))
+      !isSupported(left.type, out.type) ||
+      (left.type == TypeE4M3 &&
+       !isSupportedE4M3(description, left, right, out)))
     return notSupported;
   // The rows of aux start at multiples of 16 bytes.
   if (description.has(partAux) &&

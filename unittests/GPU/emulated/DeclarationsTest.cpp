@@ -76,6 +76,7 @@ TEST(Declarations, ConstantsAreThoseOfTheHeaders) {
   EXPECT_EQ(lt::TypeF32, CUDA_R_32F);
   EXPECT_EQ(lt::TypeF16, CUDA_R_16F);
   EXPECT_EQ(lt::TypeBF16, CUDA_R_16BF);
+  EXPECT_EQ(lt::TypeE4M3, CUDA_R_8F_E4M3);
   EXPECT_EQ(lt::ComputeF32, CUBLAS_COMPUTE_32F);
   EXPECT_EQ(lt::ComputeTF32, CUBLAS_COMPUTE_32F_FAST_TF32);
   EXPECT_EQ(lt::Plain, CUBLAS_OP_N);

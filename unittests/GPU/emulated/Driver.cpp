@@ -269,6 +269,10 @@ Result cuDevicePrimaryCtxRelease_v2(int) {
   --retained;
   return 0;
 }
+Result cuCtxGetDevice(int *device) {
+  *device = current;
+  return 0;
+}
 Result cuCtxSetCurrent(CUctx_st *next) {
   ownGeneration = next ? generation.load() : 0;
   return 0;

@@ -447,17 +447,18 @@ def Exec_ProductOp : Exec_Op<"product", [AttrSizedOperandSegments]> {
     not, the rows of `a` and `b` are added up over all samples, and `c` is
     accumulated into: [M,N] += [B*T,M]^T [B*T,N]. `epilogue` and the operands
     `bias` and `aux` are PoplarGemm's (Runtime/ABI.h). `tf32` rounds operands in
-    f32 to TF32. Of a plain product on a GPU, the rows of `a`, or those of a `c`
-    per sample, may be padded.
+    f32 to TF32; `fp8` rounds operands of a product per sample to 8 bits
+    (Runtime/FP8.h). Of a plain product on a GPU, the rows of `a`, or those of a
+    `c` per sample, may be padded.
   }];
   let arguments = (ins Exec_Buffer:$a, Exec_Buffer:$b,
     Optional<Exec_Buffer>:$bias, Optional<Exec_Buffer>:$aux, Exec_Buffer:$c,
     UnitAttr:$trans_b,
     DefaultValuedAttr<Exec_Epilogue, "Epilogue::Store">:$epilogue,
-    UnitAttr:$tf32);
+    UnitAttr:$tf32, UnitAttr:$fp8);
   let assemblyFormat = [{
     $a `,` $b (`bias` $bias^)? (`aux` $aux^)? `into` $c (`trans_b` $trans_b^)?
-    (`epilogue` $epilogue^)? (`tf32` $tf32^)? attr-dict
+    (`epilogue` $epilogue^)? (`tf32` $tf32^)? (`fp8` $fp8^)? attr-dict
     `:` `(` type(operands) `)`
   }];
   let hasVerifier = 1;

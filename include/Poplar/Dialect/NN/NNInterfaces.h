@@ -82,6 +82,8 @@ struct OpCost {
   /// number of queries.
   double rows = 0, columns = 0, depth = 0;
   bool isDeep = false;
+  /// The operands of a product are rounded to 8 bits before.
+  bool isFP8 = false;
 };
 
 /// The cost of an op on rows: its operands and results go to memory once (what
@@ -90,6 +92,10 @@ struct OpCost {
 /// each: such ops are bound by memory, so only the order matters.
 OpCost getRowCost(mlir::Operation *op, mlir::Value value,
                   double flopsPerElement);
+
+/// Whether the sides of a product x w are multiples of what libraries multiply
+/// in fp8.
+bool fitsFP8(mlir::Value x, mlir::Value result);
 
 /// Pairs of a query and a key that attention does not mask, of `length` queries
 /// and as many keys; a window of 0 is none.

@@ -124,15 +124,18 @@ def NN_LinearOp : NN_ForwardOp<"linear", [], [], /*hasSplit=*/1> {
     x is [B,T,K]; the weight is [N,K] with layout `out_in` (the default, as
     torch.nn.Linear stores it) or [K,N] with `in_out` (GPT-2's Conv1D); the
     bias is [N]. The gradient with respect to x is the same op with the other
-    layout.
+    layout. With `fp8`, the product and that of its gradient are of operands
+    rounded to 8 bits (Runtime/FP8.h), where K and N are multiples of 16.
   }];
   let arguments = (ins NN_Activation:$x, NN_Weight:$weight,
                        Optional<NN_Vector>:$bias,
                        DefaultValuedAttr<NN_WeightLayoutAttr,
-                         "::poplar::nn::WeightLayout::OutIn">:$layout);
+                         "::poplar::nn::WeightLayout::OutIn">:$layout,
+                       UnitAttr:$fp8);
   let results = (outs NN_Activation:$result);
   let assemblyFormat = [{
-    $x `,` $weight (`bias` $bias^)? (`layout` $layout^)? attr-dict
+    $x `,` $weight (`bias` $bias^)? (`layout` $layout^)? (`fp8` $fp8^)?
+    attr-dict
     `:` functional-type(operands, results)
   }];
 }
@@ -480,10 +483,11 @@ def NN_LinearGeluOp : NN_GradientOp<"linear_gelu"> {
   }];
   let arguments = (ins NN_Activation:$x, NN_Weight:$weight, NN_Vector:$bias,
                        DefaultValuedAttr<NN_WeightLayoutAttr,
-                         "::poplar::nn::WeightLayout::OutIn">:$layout);
+                         "::poplar::nn::WeightLayout::OutIn">:$layout,
+                       UnitAttr:$fp8);
   let results = (outs NN_Activation:$result, Optional<NN_Activation>:$pre);
   let assemblyFormat = [{
-    $x `,` $weight `bias` $bias (`layout` $layout^)? attr-dict
+    $x `,` $weight `bias` $bias (`layout` $layout^)? (`fp8` $fp8^)? attr-dict
     `:` functional-type(operands, results)
   }];
 }
@@ -493,10 +497,11 @@ def NN_LinearGeluGradOp : NN_GradientOp<"linear_gelu_grad"> {
   let description = "The gradient of what went into GELU, which is that by tanh.";
   let arguments = (ins NN_Activation:$x, NN_Weight:$weight, NN_Activation:$pre,
                        DefaultValuedAttr<NN_WeightLayoutAttr,
-                         "::poplar::nn::WeightLayout::OutIn">:$layout);
+                         "::poplar::nn::WeightLayout::OutIn">:$layout,
+                       UnitAttr:$fp8);
   let results = (outs NN_Activation:$result);
   let assemblyFormat = [{
-    $x `,` $weight `pre` $pre (`layout` $layout^)? attr-dict
+    $x `,` $weight `pre` $pre (`layout` $layout^)? (`fp8` $fp8^)? attr-dict
     `:` functional-type(operands, results)
   }];
 }

@@ -41,6 +41,11 @@ std::string format(const Buildability &buildability);
 std::string explainUnbuildable(const std::string &name,
                                const std::string &target);
 
+/// Why devices of `target` that compute in `precision` do not run products in
+/// fp8; empty if they do.
+std::string explainNoFP8(const std::string &name, const std::string &target,
+                         NumberFormat precision);
+
 /// Why programs of `type`, if there were a runtime, cannot share units among
 /// `tensorDegree` devices; empty if they can.
 std::string explainUnsharable(const DeviceType &type, int tensorDegree);

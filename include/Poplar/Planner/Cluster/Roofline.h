@@ -51,12 +51,14 @@ struct RooflineOp {
   /// The depth of the product grows with the batch (gradients of weights),
   /// instead of its rows.
   bool isDeep = false;
+  /// Of operands that are rounded to 8 bits before.
+  bool isFP8 = false;
   double count = 1;
 
   /// All but the count.
   auto getKey() const {
     return std::make_tuple(kind, flops, bytes, fixedBytes, rows, columns, depth,
-                           isDeep);
+                           isDeep, isFP8);
   }
 };
 
@@ -119,7 +121,7 @@ private:
 
   const RooflineConstants *constants = nullptr;
   double matrixFlops = 0, vectorFlops = 0, bandwidth = 0;
-  double aloneFlops = 0, productFlops = 0, attentionFlops = 0;
+  double aloneFlops = 0, productFlops = 0, fp8Flops = 0, attentionFlops = 0;
   bool isSinglePrecision = false;
 };
 

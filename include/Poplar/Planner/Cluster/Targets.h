@@ -69,6 +69,9 @@ struct TargetInfo {
   std::vector<std::string_view> instructions;
 
   const TargetKind &getKind() const;
+  /// Whether products of operands in e4m3 run: on matrix units that have the
+  /// format, or on a host, which rounds operands and multiplies in `formats`.
+  bool hasFP8Products() const;
   /// Behind the colon; empty for "host".
   std::string_view getChip() const;
 };

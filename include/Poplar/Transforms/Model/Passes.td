@@ -78,6 +78,18 @@ def NNQuantizeFrozen : Pass<"nn-quantize-frozen", "::mlir::ModuleOp"> {
   let dependentDialects = ["::poplar::nn::NNDialect"];
 }
 
+def NNRoundProducts : Pass<"nn-round-products", "::mlir::ModuleOp"> {
+  let summary = "Multiply operands in 8 bits (fp8)";
+  let description = [{
+    Linear layers round the operands of their product, and of the gradient of
+    their input, to e4m3 with a scale for each row (`fp8` of nn.linear).
+    Gradients of weights, the layer that makes the logits, routers, experts and
+    adapters are left as they are, and so are layers whose inputs or outputs are
+    no multiple of 16.
+  }];
+  let dependentDialects = ["::poplar::nn::NNDialect"];
+}
+
 def NNConvertPrecision : Pass<"nn-convert-precision", "::mlir::ModuleOp"> {
   let summary = "Compute in bf16 or f16, with f32 master parameters";
   let description = [{

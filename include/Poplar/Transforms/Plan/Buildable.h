@@ -29,6 +29,12 @@ std::vector<UnbuildableDevices> dropUnbuildable(mlir::ModuleOp module,
 /// ascending order, with nodes and links that are empty then.
 void keepRanks(mlir::ModuleOp module, llvm::ArrayRef<int> kept);
 
+/// Why no program of the module's model can be built for a device type; empty
+/// if one can.
+std::string explainUnbuildable(mlir::ModuleOp module, const std::string &name,
+                               const std::string &target,
+                               NumberFormat precision);
+
 /// What of the plan of `module` cannot be built; empty if nothing.
 std::string explainUnbuildable(mlir::ModuleOp module);
 
