@@ -91,7 +91,6 @@ LAYERS = {
         (
             "Transforms/Zero",
             [
-                "Planner",
                 "Dialect/NN",
                 "Dialect/Zero",
                 "Transforms/Model",

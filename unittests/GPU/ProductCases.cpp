@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "KernelCases.h"
+#include "Poplar/Runtime/FP8.h"
 #include <cmath>
 
 using namespace mlir;
@@ -236,6 +237,12 @@ void poplar::gputest::addProductCases(MLIRContext &context, const GPUChip &chip,
       addFP8("GELU, and its argument", 1, POPLAR_GELU_AUX);
       addFP8("gradient of GELU", 0, POPLAR_GELU_GRAD);
     }
+  // More rows than are held in 8 bits at a time.
+  if (chip.getCapability() >= 89)
+    add("fp8 linear of many rows",
+        {POPLAR_FP8_ROWS / batch + 20, 16, 16, 1, 0, 1, 0, 1, POPLAR_BF16,
+         POPLAR_BF16, POPLAR_BF16, POPLAR_STORE, 0, 0, 0, 1},
+        5e-3);
   // Wrong by what the operands lose, and by no more.
   if (chip.getCapability() >= 80)
     add("f32 linear in TF32",
