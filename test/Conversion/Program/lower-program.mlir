@@ -9,7 +9,7 @@
 
 // CHECK-DAG: llvm.func @poplar_rt_gemm(
 // CHECK-DAG: llvm.func @poplar_rt_dispatch(
-// CHECK-DAG: llvm.mlir.global internal constant @[[$GEMM:gemm[_0-9]*]](dense<[4, 8, 8, 1, 1, 0, 0, 0, 0, 0]> : tensor<10xi64>)
+// CHECK-DAG: llvm.mlir.global internal constant @[[$GEMM:gemm[_0-9]*]](dense<[4, 8, 8, 1, 1, 0, 0, 0, 0, 0, 0]> : tensor<11xi64>)
 // CHECK-NOT: global internal constant
 // CHECK-LABEL: func private @block.call(
 // CHECK-SAME: %[[CTX:[^:]+]]: !llvm.ptr, %[[SCRATCH:[^:]+]]: !llvm.ptr, %[[B:[^:]+]]: i64, %[[X:[^:]+]]: !llvm.ptr, %[[W:[^:]+]]: !llvm.ptr, %[[Y:[^:]+]]: !llvm.ptr)
@@ -82,9 +82,9 @@ module {
 // The gradient of a weight adds up the rows of both operands; that of a bias is
 // a by-product, of the first operand's rows or of the second's columns.
 
-// CHECK-DAG: llvm.mlir.global internal constant @[[$PLAIN:gemm[_0-9]*]](dense<[8, 8, 4, 4294967298, 4294967296, 0, 0, 0, 0, 0]>
-// CHECK-DAG: llvm.mlir.global internal constant @[[$ROWS:gemm[_0-9]*]](dense<[16, 8, 4, 4294967298, 4294967296, 0, 0, 4, 0, 0]>
-// CHECK-DAG: llvm.mlir.global internal constant @[[$COLUMNS:gemm[_0-9]*]](dense<[8, 16, 4, 4294967298, 4294967296, 0, 0, 5, 0, 0]>
+// CHECK-DAG: llvm.mlir.global internal constant @[[$PLAIN:gemm[_0-9]*]](dense<[8, 8, 4, 4294967298, 4294967296, 0, 0, 0, 0, 0, 0]>
+// CHECK-DAG: llvm.mlir.global internal constant @[[$ROWS:gemm[_0-9]*]](dense<[16, 8, 4, 4294967298, 4294967296, 0, 0, 4, 0, 0, 0]>
+// CHECK-DAG: llvm.mlir.global internal constant @[[$COLUMNS:gemm[_0-9]*]](dense<[8, 16, 4, 4294967298, 4294967296, 0, 0, 5, 0, 0, 0]>
 // CHECK-LABEL: func private @gradients.call(
 // CHECK: %[[DESC:.+]] = llvm.mlir.addressof @[[$ROWS]]
 // CHECK: llvm.call @poplar_rt_gemm(%{{[^,]+}}, %[[DESC]], %[[DY:[^,]+]], %[[X:[^,]+]], %{{[^,]+}}, %[[DB:[^,]+]], %{{[^,]+}}, %{{[^,]+}})
@@ -107,8 +107,8 @@ module {
 // Where GELU is fused, what it was given goes to `aux`; with TF32, the
 // descriptor says so (its eighth word is 2^32 and the epilogue).
 
-// CHECK-DAG: llvm.mlir.global internal constant @{{gemm[_0-9]*}}(dense<[4, 16, 8, 1, 1, 1, 0, 2, 0, 0]>
-// CHECK-DAG: llvm.mlir.global internal constant @{{gemm[_0-9]*}}(dense<[4, 16, 8, 1, 0, 0, 0, 4294967296, 0, 0]>
+// CHECK-DAG: llvm.mlir.global internal constant @{{gemm[_0-9]*}}(dense<[4, 16, 8, 1, 1, 1, 0, 2, 0, 0, 0]>
+// CHECK-DAG: llvm.mlir.global internal constant @{{gemm[_0-9]*}}(dense<[4, 16, 8, 1, 0, 0, 0, 4294967296, 0, 0, 0]>
 // CHECK-LABEL: func private @gelu.call(
 // CHECK: llvm.call @poplar_rt_gemm(
 module {
