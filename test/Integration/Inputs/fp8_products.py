@@ -9,18 +9,18 @@
 
   together    ZeRO with unlike micro-batches, pipeline stages, recomputation and
               adapters follow one device: a row is rounded alike wherever it is. The
-              first loss is the same within 1e-6, later ones within 2e-3, as a value
+              first loss is the same within 1e-6, later ones within 5e-4, as a value
               near the middle of two codes may be rounded to the other one
-  shared      devices that share units follow it within 1 %: parts of rows have scales
-              of their own
+  shared      devices that share units follow it, too; parts of rows have scales of
+              their own, so the first loss is the same within 1e-5
   plain       losses without the option are others
   --gpu       a program for GPUs, whose driver is emulated, follows the host within 1 %,
-              as without the option, and the library multiplies in e4m3"""
+              as without the option"""
 
 import jobs
 from jobs import DeviceType, Plan, Rank
 
-STEPS, FIRST, LATER, COARSE = 6, 1e-6, 2e-3, 1e-2
+STEPS, FIRST, LATER, COARSE = 6, 1e-6, 5e-4, 1e-2
 HOST = jobs.best_f32_target()
 TYPES = (
     DeviceType("device", HOST),
@@ -65,7 +65,7 @@ def main():
         reference = follow(workshop, report, name, plan, options, FIRST, LATER)
     for name, case in SHARED.items():
         plan = jobs.plan_six(*case, TYPES)
-        follow(workshop, report, name, plan, options, COARSE, COARSE)
+        follow(workshop, report, name, plan, options, 10 * FIRST, LATER)
     adapted = jobs.Workshop(f"{arguments.directory}/adapted", fp8 + ADAPTERS)
     plan = jobs.plan_six(*TOGETHER["gpt2-1f1b"], TYPES)
     follow(adapted, report, "gpt2-adapters", plan, options, FIRST, LATER)
