@@ -47,6 +47,7 @@ void decideStabilised(Translator &t, const RecipeEntry &entry);
 void decideAdapterDropout(Translator &t, const RecipeEntry &entry);
 void decideTargets(Translator &t, const RecipeEntry &entry);
 void decideSavedModules(Translator &t, const RecipeEntry &entry);
+void decideUnfrozen(Translator &t, const RecipeEntry &entry);
 void decideFourBits(Translator &t, const RecipeEntry &entry);
 void decideEightBits(Translator &t, const RecipeEntry &entry);
 void decideQuantization(Translator &t, const RecipeEntry &entry);
@@ -121,6 +122,9 @@ struct RowType {
 std::optional<RowType> findRowType(llvm::StringRef name);
 /// A type that the recipe describes by field_instruction, format and others.
 RowType readRowType(const yaml::Content &type);
+
+/// The elements of a list, or a text alone.
+std::vector<std::string> listTexts(const RecipeEntry &entry);
 
 /// Adds --read-member NAME=MEMBER, unless both are the same.
 void addMember(std::vector<std::pair<std::string, std::string>> &options,

@@ -224,7 +224,7 @@ void poplar::decidePackedExperts(Translator &t, const RecipeEntry &entry) {
     t.refuse(entry, kQuantized);
 }
 
-static std::vector<std::string> listTexts(const RecipeEntry &entry) {
+std::vector<std::string> poplar::listTexts(const RecipeEntry &entry) {
   if (entry.node->kind != yaml::Content::List)
     return {entry.text};
   std::vector<std::string> texts;
@@ -384,7 +384,9 @@ static bool needsAdapter(Translator &t, const RecipeEntry &entry) {
 
 void poplar::decideAdapter(Translator &t, const RecipeEntry &entry) {
   if (!entry.node) {
-    t.honour(entry, "--full");
+    const RecipeEntry *unfrozen = t.top().find("unfrozen_parameters");
+    if (!unfrozen || listTexts(*unfrozen).empty())
+      t.honour(entry, "--full");
     return;
   }
   bool isQuantized = entry.text == "qlora";

@@ -151,7 +151,7 @@ static constexpr Rule kRecipeRules[] = {
          "the learning rate has no restarts of this "
          "kind; give lr_scheduler: "
          "cosine_with_restarts"),
-    only("unfrozen_parameters", "[]", kWeights),
+    decided("unfrozen_parameters", Kind::Texts, decideUnfrozen),
     only("lisa_*", "", kWeights),
     only("spectrum_*", "", kWeights),
     only("quantize_moe_experts", "false",

@@ -463,9 +463,11 @@ void TrainingWorkflow::printNext() const {
   llvm::outs() << "next: poplar sample " << chosen
                << (request.startsFromWeights ? " --chat" : " --prompt")
                << " TEXT\n";
-  if (hasAdapters)
-    llvm::outs() << "or, for a model without adapters: poplar merge " << chosen
-                 << " -o merged\n";
+  bool isPart = fs::exists(request.output + "/latest/trained.safetensors");
+  if (hasAdapters || isPart)
+    llvm::outs() << (hasAdapters ? "or, for a model without adapters"
+                                 : "or, for a model with its frozen weights")
+                 << ": poplar merge " << chosen << " -o merged\n";
   if (request.startsFromWeights)
     llvm::outs() << "or, for llama.cpp: poplar export " << chosen
                  << " -o model.gguf\n";

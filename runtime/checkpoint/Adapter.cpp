@@ -7,8 +7,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "checkpoint/Adapter.h"
+#include "checkpoint/Checkpoint.h"
 #include "checkpoint/PackedExperts.h"
 #include "checkpoint/Safetensors.h"
+#include "checkpoint/StackedExperts.h"
 #include "checkpoint/TextNames.h"
 #include "program/Executor.h"
 #include "program/Quantized.h"
@@ -16,6 +18,7 @@
 #include "support/Error.h"
 #include "support/Files.h"
 #include "support/MappedFile.h"
+#include "support/Text.h"
 
 #include <algorithm>
 #include <cmath>
@@ -248,44 +251,47 @@ struct MergedModel::Parts {
   std::set<std::string> Formats;
   /// The last block that was read, and all of its tensor if that is rounded.
   std::vector<float> Buffer, Matrix;
-  size_t NumUpdated = 0;
+  size_t NumUpdated = 0, NumReplaced = 0;
   std::string Config;
+
+  /// Reads what was trained.
+  void readTrained(const AdapterInfo &Info, const std::string &Directory);
 
   /// Adds a tensor of the model; `Format` is what the program rounds it to.
   void add(const std::string &Name, const TensorView &View, AdapterUpdate *U,
            int32_t Format);
-  /// Adds a tensor that the adapter has as a whole.
+  /// Adds a tensor that was trained as a whole.
   void replace(const std::string &Name, const TensorView &View,
                const TensorView &New);
 };
 
-/// What the adapter has in place of a tensor of the base, which may lack the
-/// first component of its name; null if it has nothing.
-static const TensorView *findReplacement(const AdapterInfo &Info,
-                                         const TensorFiles &Trained,
-                                         const std::string &Name,
-                                         const TensorView &View) {
-  for (const auto &[Own, New] : Trained.tensors()) {
-    if (!isOfSaved(Info, Own))
+/// Tensors that are trained as a whole, of a run with adapters those of modules
+/// to save: by what they are in the model, and by that without the first
+/// component, which the base may lack.
+static std::map<std::string, const TensorView *>
+listReplacements(const AdapterInfo &Info, const TensorFiles &Trained) {
+  std::map<std::string, const TensorView *> Replacements;
+  for (const auto &[Own, View] : Trained.tensors()) {
+    if (Info.Rank && !isOfSaved(Info, Own))
       continue;
     std::string Tensor = getAdaptedTensor(Own);
     if (Tensor.empty())
       Tensor = Own;
-    if (Tensor != Name && Tensor.substr(Tensor.find('.') + 1) != Name)
-      continue;
-    if (New.Shape != View.Shape)
-      fail("'", *View.File, "': tensor '", Name, "' is ",
-           formatShape(View.Shape.data(), View.Shape.size()),
-           ", but that of the adapter is ",
-           formatShape(New.Shape.data(), New.Shape.size()));
-    return &New;
+    Replacements[Tensor] = &View;
+    Replacements.emplace(Tensor.substr(Tensor.find('.') + 1), &View);
   }
-  return nullptr;
+  return Replacements;
 }
 
 void MergedModel::Parts::replace(const std::string &Name,
                                  const TensorView &View,
                                  const TensorView &New) {
+  if (New.Shape != View.Shape)
+    fail("'", *View.File, "': tensor '", Name, "' is ",
+         formatShape(View.Shape.data(), View.Shape.size()),
+         ", but what was trained is ",
+         formatShape(New.Shape.data(), New.Shape.size()));
+  ++NumReplaced;
   TensorSource::Format StoredAs = getFormat(View, Name);
   Formats.insert(View.TypeName);
   Tensors.push_back({Name, View.Shape, [this, &New](int64_t B, int64_t E) {
@@ -322,29 +328,65 @@ void MergedModel::Parts::add(const std::string &Name, const TensorView &View,
   Tensors.back().StoredAs = StoredAs;
 }
 
+void MergedModel::Parts::readTrained(const AdapterInfo &Info,
+                                     const std::string &Directory) {
+  if (!Info.Rank) {
+    Trained = TensorFiles::open(Directory + "/" + TrainedWeightsName);
+    return;
+  }
+  Trained = openAdapter(Info, Directory);
+  Updates = readUpdates(Info, Trained, Directory);
+}
+
+/// Whether the base has the head of a program with tied embeddings, which
+/// transformers makes of the embedding.
+static bool isTiedHead(const PoplarProgram &Program, const std::string &Name) {
+  bool IsThere = false;
+  for (int64_t I = 0; I < Program.num_parameters; ++I) {
+    const PoplarParameter &P = Program.parameters[I];
+    IsThere |= isHead(P.slice ? P.slice->tensor : P.name);
+  }
+  return isHead(Name) && !IsThere;
+}
+
+/// Whether the program has the experts of a layer in one tensor.
+static bool hasStacks(const PoplarProgram &Program) {
+  return std::any_of(
+      Program.parameters, Program.parameters + Program.num_parameters,
+      [](const PoplarParameter &P) {
+        return P.rank == 3 && endsWith(P.slice ? P.slice->tensor : P.name,
+                                       ".experts.down_proj");
+      });
+}
+
 MergedModel::MergedModel(const PoplarProgram &Program, const std::string &Base,
                          const std::string &Directory)
     : The(std::make_unique<Parts>()) {
   ModelInfo Model(Program);
   // PEFT, too, asks the model and not fan_in_fan_out.
   bool IsInOut = Model.Adapter.InOut;
-  AdapterInfo Info = readAdapterConfig(Directory);
-  The->Trained = openAdapter(Info, Directory);
-  The->Updates = readUpdates(Info, The->Trained, Directory);
+  AdapterInfo Info =
+      Model.Adapter.Rank ? readAdapterConfig(Directory) : AdapterInfo();
+  The->readTrained(Info, Directory);
   The->Files = TensorFiles::open(Base);
   if (joinPackedExperts(The->Files))
     The->Config = Model.config;
-  size_t NumReplaced = 0, NumSaved = 0;
-  for (const auto &[Name, View] : The->Trained.tensors())
-    NumSaved += isOfSaved(Info, Name);
+  auto Replacements = listReplacements(Info, The->Trained);
+  std::set<const TensorView *> Expected;
+  for (const auto &[Name, View] : Replacements)
+    Expected.insert(View);
+  // Experts that were trained one by one.
+  if (!Info.Rank && !hasStacks(Program))
+    splitStackedExperts(The->Files);
   for (const auto &[Name, View] : The->Files.tensors()) {
     std::string TextName = getTextName(Name);
-    if (const TensorView *New =
-            findReplacement(Info, The->Trained, TextName, View)) {
-      The->replace(Name, View, *New);
-      ++NumReplaced;
+    auto New = Replacements.find(TextName);
+    if (New != Replacements.end()) {
+      The->replace(Name, View, *New->second);
       continue;
     }
+    if (!Info.Rank && isTiedHead(Program, TextName))
+      continue;
     AdapterUpdate *U = findUpdate(The->Updates, TextName);
     if (!View.isWeight() && !U)
       continue;
@@ -358,9 +400,9 @@ MergedModel::MergedModel(const PoplarProgram &Program, const std::string &Base,
     fail("'", Base, "' is not the model of the adapter: it has ",
          The->NumUpdated, " of the ", The->Updates.size(),
          " layers with adapters");
-  if (NumReplaced != NumSaved)
-    fail("'", Base, "' is not the model of the adapter: it has ", NumReplaced,
-         " of the ", NumSaved, " tensors of modules_to_save");
+  if (The->NumReplaced != Expected.size())
+    fail("'", Base, "' is not the model of the run: it has ", The->NumReplaced,
+         " of the ", Expected.size(), " tensors that were trained as a whole");
 }
 
 MergedModel::~MergedModel() = default;
@@ -371,6 +413,8 @@ const std::vector<TensorSource> &MergedModel::tensors() const {
 
 size_t MergedModel::getNumUpdated() const { return The->NumUpdated; }
 
+size_t MergedModel::getNumReplaced() const { return The->NumReplaced; }
+
 const std::string &MergedModel::getConfig() const { return The->Config; }
 
 std::string MergedModel::listFormats() const {
@@ -380,10 +424,10 @@ std::string MergedModel::listFormats() const {
   return List;
 }
 
-void poplar::runtime::mergeAdapter(const PoplarProgram &Program,
-                                   const std::string &Base,
-                                   const std::string &Directory,
-                                   const std::string &Given) {
+void poplar::runtime::mergeRun(const PoplarProgram &Program,
+                               const std::string &Base,
+                               const std::string &Directory,
+                               const std::string &Given) {
   std::error_code Code;
   // What is written first lies beside it.
   std::string Out = Given;
@@ -395,8 +439,12 @@ void poplar::runtime::mergeAdapter(const PoplarProgram &Program,
   std::vector<TensorSource> Tensors = Merged.tensors();
   putAlignedFirst(Tensors);
   writeModel(Out, Base, Merged.getConfig(), Tensors);
-  std::printf("merged the adapters of %zu layers into '%s', in the format of "
-              "the model's weights (%s)\n",
-              Merged.getNumUpdated(), Out.c_str(),
-              Merged.listFormats().c_str());
+  std::string What =
+      std::to_string(Merged.getNumReplaced()) + " tensors that were trained";
+  if (ModelInfo(Program).Adapter.Rank)
+    What =
+        "the adapters of " + std::to_string(Merged.getNumUpdated()) + " layers";
+  std::printf(
+      "merged %s into '%s', in the format of the model's weights (%s)\n",
+      What.c_str(), Out.c_str(), Merged.listFormats().c_str());
 }

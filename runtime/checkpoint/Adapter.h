@@ -63,8 +63,9 @@ void checkAdapterConfig(const AdapterInfo &Info, const AdapterInfo &Given,
 std::string readAdapterBase(const std::string &Directory);
 
 /// The weights of the model at `Base` with the adapter in `Directory` added to
-/// them. Weights that `Program` holds quantised are as rounded as there. They
-/// are computed where they are read, each tensor from its first element on.
+/// them, or with the weights there in place of its own. Weights that `Program`
+/// holds quantised are as rounded as there. They are computed where they are
+/// read, each tensor from its first element on.
 class MergedModel {
 public:
   MergedModel(const PoplarProgram &Program, const std::string &Base,
@@ -76,6 +77,8 @@ public:
   const std::vector<TensorSource> &tensors() const;
   /// How many of them have an adapter.
   size_t getNumUpdated() const;
+  /// How many were trained as a whole.
+  size_t getNumReplaced() const;
   /// The config.json in place of the model's, which is of packed experts. Empty
   /// where the model's own serves.
   const std::string &getConfig() const;
@@ -88,8 +91,8 @@ private:
 };
 
 /// Writes a MergedModel to the directory `Out`, which transformers can open.
-void mergeAdapter(const PoplarProgram &Program, const std::string &Base,
-                  const std::string &Directory, const std::string &Out);
+void mergeRun(const PoplarProgram &Program, const std::string &Base,
+              const std::string &Directory, const std::string &Out);
 
 } // namespace poplar::runtime
 

@@ -69,14 +69,6 @@ static bool isIgnored(std::string_view Name) {
   return false;
 }
 
-/// Whether a name is that of a head, which a model whose embeddings are tied
-/// has as a copy of them or not at all.
-static bool isHead(std::string_view Name) {
-  return endsWith(Name, "lm_head.weight") || endsWith(Name, "lm_head.bias") ||
-         endsWith(Name, "embed_out.weight") ||
-         endsWith(Name, "decoder.weight") || endsWith(Name, "decoder.bias");
-}
-
 /// Whether the program itself has the experts of a layer in one tensor.
 static bool isStackOfExperts(const Tensor &T) {
   return T.Rank == 3 && endsWith(T.Name, ".experts.down_proj");
@@ -222,6 +214,11 @@ static bool holdsAdapter(const std::string &Directory) {
   return fs::exists(Directory + "/" + AdapterConfigName, Code);
 }
 
+static bool holdsTrainedWeights(const std::string &Directory) {
+  std::error_code Code;
+  return fs::exists(Directory + "/" + TrainedWeightsName, Code);
+}
+
 static void fillTensors(Executor &Exec, const std::vector<Tensor> &Tensors,
                         const TensorFiles &Files,
                         const std::vector<std::string> &Names) {
@@ -323,7 +320,7 @@ void poplar::runtime::loadTrained(Executor &Exec,
   std::vector<std::string> Names;
   for (const Tensor &T : Tensors)
     Names.push_back(T.Name);
-  std::string Path = Directory + "/model.safetensors";
+  std::string Path = Directory + "/" + TrainedWeightsName;
   loadExactly(Exec, Tensors, TensorFiles::open(Path), Names, Path);
 }
 
@@ -334,6 +331,10 @@ int64_t poplar::runtime::loadWeights(Executor &Exec,
     fail("'", Path,
          "' holds an adapter and no model: give its model with "
          "--init, and it with --init-adapter");
+  if (holdsTrainedWeights(Path))
+    fail("'", Path,
+         "' holds the trained weights of a model and not the frozen ones; "
+         "`poplar merge` writes all of them");
   TensorFiles Files = TensorFiles::open(Path);
   std::vector<Tensor> Tensors = Exec.model().Adapter.Rank
                                     ? listTensorsOfBase(Exec.program())

@@ -46,12 +46,16 @@ struct TrainingState {
   std::string Base;
 };
 
+inline constexpr const char *TrainedWeightsName = "trained.safetensors";
+
 /// Writes RUN/checkpoint-<step>/ (model.safetensors, config.json,
 /// optimizer.safetensors, state.json), complete or not at all, points
 /// RUN/latest at it, and RUN/best if it `IsBest`, and removes all but the last
 /// `Keep` (0: none is removed) and the best.
 /// Frozen parameters are not written. Of a program with adapters, the directory
-/// is one of PEFT: see Adapter.h.
+/// is one of PEFT: see Adapter.h. Of another one with frozen parameters, the
+/// trained ones are in TrainedWeightsName, so that nobody takes them for a
+/// model.
 void saveCheckpoint(const Executor &Exec, const TrainingState &State,
                     const std::string &Run, int64_t Keep, bool IsBest = false);
 

@@ -68,10 +68,10 @@ static void writeContents(const Executor &Exec, const TrainingState &State,
   if (Adapter.Rank)
     for (TensorSource &Source : Weights)
       Source.Name = getAdapterName(Source.Name, Adapter.IsMultimodal);
-  writeTensors(Exec,
-               Directory + "/" +
-                   (Adapter.Rank ? AdapterWeightsName : "model.safetensors"),
-               Weights);
+  const char *Name = Adapter.Rank                ? AdapterWeightsName
+                     : hasFrozen(Exec.program()) ? TrainedWeightsName
+                                                 : "model.safetensors";
+  writeTensors(Exec, Directory + "/" + Name, Weights);
   writeTensors(Exec, Directory + "/optimizer.safetensors", Moments);
   if (!Leads)
     return;

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "checkpoint/TextNames.h"
+#include "support/Text.h"
 
 using namespace poplar::runtime;
 
@@ -33,4 +34,10 @@ std::string poplar::runtime::getMultimodalName(const std::string &Name) {
 bool poplar::runtime::isOfText(const std::string &Name) {
   return startsWith(Name, Part) || startsWith(Name, Whole + Part) ||
          startsWith(Name, Head);
+}
+
+bool poplar::runtime::isHead(std::string_view Name) {
+  return endsWith(Name, "lm_head.weight") || endsWith(Name, "lm_head.bias") ||
+         endsWith(Name, "embed_out.weight") ||
+         endsWith(Name, "decoder.weight") || endsWith(Name, "decoder.bias");
 }

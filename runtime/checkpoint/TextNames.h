@@ -16,6 +16,7 @@
 #define POPLAR_RUNTIME_TEXTNAMES_H
 
 #include <string>
+#include <string_view>
 
 namespace poplar::runtime {
 
@@ -28,6 +29,10 @@ std::string getMultimodalName(const std::string &Name);
 
 /// Whether a tensor of the larger model belongs to the model of text.
 bool isOfText(const std::string &Name);
+
+/// Whether a name is that of a head, which a model whose embeddings are tied
+/// has as a copy of them or not at all.
+bool isHead(std::string_view Name);
 
 } // namespace poplar::runtime
 

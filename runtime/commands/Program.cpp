@@ -202,16 +202,16 @@ static void requireOne(const char *Command) {
 static void runMerge(const PoplarProgram &Program, const Options &O) {
   requireOne("merge");
   std::string Directory = resolveCheckpoint(O.Checkpoint);
-  if (!ModelInfo(Program).Adapter.Rank)
+  if (!hasFrozen(Program))
     fail("'", Directory,
-         "' has no adapters to merge: its program was not imported with "
-         "--lora-rank");
+         "' has nothing to merge: its program was imported with neither "
+         "--lora-rank nor --train-parameters, and the run has the whole model");
   std::string Base =
       findBase(Directory, O.Init.empty() ? "" : resolveCheckpoint(O.Init));
   if (Base.empty())
     fail("'", Directory,
-         "' does not say which model it is an adapter of; name it with --init");
-  mergeAdapter(Program, Base, Directory, O.Out);
+         "' does not say which model it began with; name it with --init");
+  mergeRun(Program, Base, Directory, O.Out);
 }
 
 /// Prints an error of this rank, and tells the others if they have not met it

@@ -41,52 +41,36 @@ public:
   }
 
 private:
-  /// Adds the tensors of a file, unless others of the same name are there.
-  void add(const std::string &Path);
-
   std::optional<MergedModel> Merged;
-  std::vector<std::unique_ptr<TensorFiles>> Files;
+  TensorFiles Files;
   std::vector<TensorSource> Tensors;
   std::vector<float> Buffer;
 };
 
 } // namespace
 
-void TrainedModel::add(const std::string &Path) {
-  Files.push_back(std::make_unique<TensorFiles>(TensorFiles::open(Path)));
-  size_t NumBefore = Tensors.size();
-  for (const auto &[Name, View] : Files.back()->tensors()) {
-    bool IsThere = false;
-    for (size_t I = 0; I < NumBefore; ++I)
-      IsThere |= Tensors[I].Name == Name;
-    if (IsThere || !View.isWeight())
-      continue;
-    getFormat(View, Name); // refuses what cannot be read
-    Tensors.push_back({Name, View.Shape, [this, &View](int64_t B, int64_t E) {
-                         Buffer.resize(static_cast<size_t>(E - B));
-                         View.copyTo(Buffer.data(), B, E);
-                         return static_cast<const float *>(Buffer.data());
-                       }});
-  }
-}
-
 TrainedModel::TrainedModel(const PoplarProgram &Program, const Options &O) {
   std::string Directory = resolveCheckpoint(O.Checkpoint);
   if (!hasFrozen(Program)) {
-    add(Directory);
+    Files = TensorFiles::open(Directory);
+    for (const auto &[Name, View] : Files.tensors()) {
+      if (!View.isWeight())
+        continue;
+      getFormat(View, Name); // refuses what cannot be read
+      Tensors.push_back({Name, View.Shape, [this, &View](int64_t B, int64_t E) {
+                           Buffer.resize(static_cast<size_t>(E - B));
+                           View.copyTo(Buffer.data(), B, E);
+                           return static_cast<const float *>(Buffer.data());
+                         }});
+    }
     return;
   }
   std::string Base =
       findBase(Directory, O.Init.empty() ? "" : resolveCheckpoint(O.Init));
   if (Base.empty())
     fail("'", Directory,
-         "' does not say which model it is an adapter of; name it with --init");
-  if (ModelInfo(Program).Adapter.Rank) {
-    Merged.emplace(Program, Base, Directory);
-    return;
-  }
-  add(Directory);
-  add(Base);
+         "' does not say which model it began with; name it with --init");
+  Merged.emplace(Program, Base, Directory);
 }
 
 /// What a run's conversations were written with.

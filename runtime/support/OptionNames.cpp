@@ -153,6 +153,8 @@ const std::vector<OtherNames> &poplar::runtime::getOtherNames() {
        "lora-targets", "import", ""},
       {"", "lora-target-pattern", "import", ""},
       {"modules-to-save", "lora-modules-to-save", "import", ""},
+      {"unfrozen-parameters trainable-parameters freeze-trainable-modules",
+       "train-parameters", "import", ""},
       {"load-in-4bit", "frozen-format nf4", "import", "with --lora-rank"},
       {"load-in-8bit", "frozen-format int8", "import", "with --lora-rank"},
       {"quantization quantization-bit quantize qlora bnb-4bit-quant-type",

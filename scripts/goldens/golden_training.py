@@ -9,6 +9,7 @@
 same batch, for check_*.py that compare both."""
 
 import csv
+import sys
 
 import peft
 import torch
@@ -40,12 +41,12 @@ def copy_trained(model):
     return {key: value.detach().clone() for key, value in model.named_parameters() if value.requires_grad}
 
 
-def train_there(model, measure):
+def train_there(model, measure, steps=STEPS):
     """The losses of steps of PyTorch, which `measure` computes of the model."""
     parameters = [each for each in model.parameters() if each.requires_grad]
     optimizer = torch.optim.AdamW(parameters, lr=RATE, betas=(0.9, 0.95), weight_decay=0)
     losses = []
-    for _ in range(STEPS):
+    for _ in range(steps):
         optimizer.zero_grad()
         loss = measure(model)
         loss.backward()
@@ -55,31 +56,34 @@ def train_there(model, measure):
     return losses
 
 
-def train_here(poplar, name, directory, data, options, more=()):
+def train_here(poplar, name, directory, data, options, more=(), steps=STEPS):
     """The losses of a run in `directory`, on a file of ids."""
     directory.mkdir()
     run(poplar, "import", str(GOLDENS / name), "--seq-len", str(LENGTH), "--dropout", "0", *options,
         "-o", str(directory / "model.mlir"))  # fmt: skip
     run(poplar, "build", str(directory / "model.mlir"), "-o", str(directory / "job"))
     run(poplar, "train", str(directory / "job"), "--init", str(GOLDENS / name), *more, "--data-ids", str(data),
-        "--batch", "2", "--global-batch", str(BATCH), "--steps", str(STEPS), "--lr", str(RATE),
+        "--batch", "2", "--global-batch", str(BATCH), "--steps", str(steps), "--lr", str(RATE),
         "--schedule", "constant", "--warmup", "0", "--clip", "1", "--beta2", "0.95", "--weight-decay", "0",
         "--out", str(directory / "run"))  # fmt: skip
     with open(directory / "run" / "metrics.csv") as file:
         return [float(row["loss"]) for row in csv.DictReader(file)]
 
 
-def compare_updates(directory, model, start, is_adapted):
+def compare_updates(directory, model, start, is_adapted, weights="model.safetensors"):
     """How far the run in `directory` is off from what training added to `start` in
-    PyTorch, relative to it (2-norms)."""
+    PyTorch, relative to it (2-norms). `weights` is the file of those that are no adapters."""
     latest = directory / "run" / "latest"
-    found = load_file(latest / ("adapter_model.safetensors" if is_adapted else "model.safetensors"))
+    found = load_file(latest / ("adapter_model.safetensors" if is_adapted else weights))
     if is_adapted:
         after = {key.replace(".default", ""): value for key, value in model.named_parameters() if value.requires_grad}
         start = {key.replace(".default", ""): value for key, value in start.items()}
     else:
         after = make_goldens.tensors_of(model, lambda p: p)
         start = make_goldens.name_as_checkpoints(model, start)
+        after = {key: value for key, value in after.items() if key in start}
+        if set(found) != set(start):
+            sys.exit(f"error: other weights are trained: {sorted(set(found) ^ set(start))}")
     off = size = 0.0
     for key, value in after.items():
         update = value.detach() - start[key]

@@ -33,7 +33,7 @@ void BorrowedOptions::addOf(CLI::App *command, const CLI::App &lender,
                             const std::string &group) {
   for (const std::string &name : names) {
     const CLI::Option *option = lender.get_option("--" + name);
-    bool isFlag = option->get_type_size() == 0;
+    bool isFlag = option->get_expected_max() == 0;
     add(command, name, option->get_description(),
         isFlag ? "" : option->get_type_name(), group);
     options.back()->default_str(option->get_default_str());
@@ -61,7 +61,7 @@ std::vector<std::string> BorrowedOptions::getWords() const {
     if (option->count() == 0)
       continue;
     std::string word = "--" + option->get_lnames().front();
-    if (option->get_type_size() == 0)
+    if (option->get_expected_max() == 0)
       words.push_back(word);
     else
       for (const std::string &value : option->results())

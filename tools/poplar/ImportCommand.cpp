@@ -6,9 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ChooseParameters.h"
 #include "Commands.h"
 #include "ImportTokenizer.h"
-#include "MatchNames.h"
 #include "Output.h"
 #include "Poplar/Dialect/NN/NNGroupOps.h"
 #include "Poplar/Dialect/Zero/OptimizerStates.h"
@@ -50,6 +50,7 @@ struct Arguments {
   bool withoutTokenizer = false;
   poplar::NNAddAdaptersOptions adapters;
   std::string targetPattern;
+  std::vector<std::string> trained;
   std::string frozenFormat = kUnchanged;
   std::string optimizerStates = kWideStates;
   bool fp8Products = false;
@@ -124,6 +125,10 @@ static std::string describe(mlir::ModuleOp module, const Arguments &arguments,
                                 : ", and all of " +
                                       llvm::join(arguments.adapters.saved, ","),
                             trained);
+  if (!arguments.trained.empty())
+    stream << llvm::formatv("trained   {0:N} of {1:N} parameters, the others "
+                            "are frozen\n",
+                            trained, *model.getNumParameters());
   int64_t quantized = 0, bytes = 0;
   for (auto parameter : module.getOps<poplar::nn::ParameterOp>()) {
     auto type = llvm::cast<mlir::RankedTensorType>(parameter.getType());
@@ -280,62 +285,11 @@ static bool addTokenizer(mlir::ModuleOp module, llvm::StringRef config,
   return true;
 }
 
-/// The part of a module's name behind the last dot.
-static llvm::StringRef getLastName(llvm::StringRef module) {
-  return module.substr(module.rfind('.') + 1);
-}
-
-/// The modules whose whole names a regular expression matches, as PEFT compares
-/// target_modules that are a text; by their last names where it matches all
-/// modules of such a name. Empty with `error` set if there are none.
-static std::vector<std::string> findTargets(mlir::ModuleOp module,
-                                            const std::string &pattern,
-                                            bool isMultimodal,
-                                            std::string &error) {
-  // A model of text in a larger model is called as there, since transformers 5.
-  static constexpr llvm::StringRef kWhole = "model.",
-                                   kPart = "model.language_model.";
-  std::vector<std::string> names;
-  for (auto parameter : module.getOps<poplar::nn::ParameterOp>()) {
-    llvm::StringRef name = parameter.getSymName();
-    auto type = llvm::cast<mlir::RankedTensorType>(parameter.getType());
-    if (type.getRank() != 2 || !name.consume_back(".weight"))
-      continue;
-    if (isMultimodal && name.consume_front(kWhole))
-      names.push_back((kPart + name).str());
-    else
-      names.push_back(name.str());
-  }
-  std::vector<std::string> matched = matchNames(pattern, names, error);
-  if (matched.empty()) {
-    if (error.empty())
-      error = "no module has a name that '" + pattern +
-              "' matches from its beginning to its end; the model has, for "
-              "example, " +
-              (names.size() > 1 ? names[1] : "no linear layer");
-    return {};
-  }
-  std::vector<std::string> targets;
-  for (const std::string &name : matched) {
-    llvm::StringRef last = getLastName(name), own = name;
-    auto isCalled = [&](llvm::StringRef other) {
-      return getLastName(other) == last;
-    };
-    if (llvm::count_if(matched, isCalled) == llvm::count_if(names, isCalled))
-      own = last;
-    std::string target = own.str();
-    if (isMultimodal && own.consume_front(kPart))
-      target = (kWhole + own).str();
-    if (!llvm::is_contained(targets, target))
-      targets.push_back(target);
-  }
-  return targets;
-}
-
-/// Products in fp8, then adapters, whose products are not, and the format of
-/// what these freeze. Fails with `error` set.
-static bool changeLayers(mlir::ModuleOp module, const Arguments &arguments,
-                         bool addsAdapters, std::string &error) {
+/// Rounds products to fp8, adds adapters, whose products are not, or freezes
+/// parameters, as the arguments say. Fails with `error` set.
+static bool changeLayers(mlir::ModuleOp module, Arguments &arguments,
+                         bool hasAdapters, bool isMultimodal,
+                         std::string &error) {
   mlir::ScopedDiagnosticHandler handler(module.getContext(),
                                         [&](mlir::Diagnostic &diagnostic) {
                                           if (error.empty())
@@ -345,8 +299,24 @@ static bool changeLayers(mlir::ModuleOp module, const Arguments &arguments,
   mlir::PassManager passes(module.getContext());
   if (arguments.fp8Products)
     passes.addPass(poplar::createNNRoundProducts());
-  if (addsAdapters)
+  std::vector<std::string> names;
+  if (!arguments.targetPattern.empty())
+    names = findTargets(module, arguments.targetPattern, isMultimodal, error);
+  else if (!arguments.trained.empty())
+    names = findTrained(module, arguments.trained, isMultimodal, error);
+  if (!error.empty())
+    return false;
+  if (hasAdapters) {
+    auto &targets = arguments.adapters.targets;
+    llvm::append_range(targets, names);
+    if (targets.empty())
+      targets = {"all-linear"};
     passes.addPass(poplar::createNNAddAdapters(arguments.adapters));
+  } else if (!names.empty()) {
+    poplar::NNFreezeParametersOptions options;
+    llvm::append_range(options.trained, names);
+    passes.addPass(poplar::createNNFreezeParameters(options));
+  }
   if (arguments.frozenFormat != kUnchanged)
     passes.addPass(poplar::createNNQuantizeFrozen({arguments.frozenFormat}));
   return mlir::succeeded(passes.run(module));
@@ -553,6 +523,15 @@ void addImportCommand(CLI::App &app, int &status) {
                     "adapters. NVIDIA GPUs have such products from sm_89 on "
                     "(default: the format in which the device computes)");
   CLI::Option *lora = addAdapterOptions(command, *arguments);
+  command
+      ->add_option("--train-parameters", arguments->trained,
+                   "Train the weights whose whole names a regular expression "
+                   "matches, such as 'lm_head.*', and freeze all others; "
+                   "repeatable (default: none is chosen)")
+      ->type_name("REGEX")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->excludes(lora);
   command->callback([=, &status] {
     poplar::ImportOptions options;
     if (seqLen->count())
@@ -588,17 +567,8 @@ void addImportCommand(CLI::App &app, int &status) {
       status = reportError(error);
       return;
     }
-    if (!arguments->targetPattern.empty())
-      llvm::append_range(arguments->adapters.targets,
-                         findTargets(*module, arguments->targetPattern,
-                                     !summary.multimodal.empty(), error));
-    else if (arguments->adapters.targets.empty())
-      arguments->adapters.targets = {"all-linear"};
-    if (!error.empty()) {
-      status = reportError(arguments->config + ": " + error);
-      return;
-    }
-    if (!changeLayers(*module, *arguments, lora->count() > 0, error)) {
+    if (!changeLayers(*module, *arguments, lora->count() > 0,
+                      !summary.multimodal.empty(), error)) {
       status = reportError(arguments->config + ": " + error);
       return;
     }

@@ -188,8 +188,9 @@ static CLI::App *addConversion(CLI::App &app, int &status,
 void addMergeCommand(CLI::App &app, int &status) {
   auto arguments = std::make_shared<Conversion>();
   addConversion(app, status, "merge",
-                "Add the adapters of a run to the weights of its model", "DIR",
-                arguments)
+                "Add the adapters of a run, or the weights that it trained, to "
+                "its model",
+                "DIR", arguments)
       ->footer("Writes a checkpoint that transformers can open.\n\n"
                "Example:\n  poplar merge lora-run -o merged");
 }

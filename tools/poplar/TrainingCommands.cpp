@@ -13,6 +13,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "BorrowedOptions.h"
+#include "ChooseParameters.h"
 #include "Commands.h"
 #include "Commit.h"
 #include "Installation.h"
@@ -247,6 +248,7 @@ void TrainingArguments::addImportOptions(CLI::App *command) {
                group);
   command->get_option("--lora-rank")
       ->description("Rank of the adapters (default: 16)");
+  import.addOf(command, lender, {"train-parameters"}, group);
 }
 
 /// A sample has two sequences of --seq-len, and trl trains on pairs without
@@ -265,10 +267,12 @@ std::string TrainingArguments::completeImport() {
   if (trainsAll) {
     for (const char *name :
          {"lora-rank", "lora-alpha", "lora-dropout", "lora-targets",
-          "lora-target-pattern", "lora-modules-to-save", "frozen-format"})
+          "lora-target-pattern", "lora-modules-to-save", "frozen-format",
+          "train-parameters"})
       if (import.isGiven(name))
         return std::string("--full trains all weights: leave out --") + name;
-  } else if (isFineTuning && !import.isGiven("lora-rank")) {
+  } else if (isFineTuning && !import.isGiven("lora-rank") &&
+             !import.isGiven("train-parameters")) {
     words.insert(words.end(), {"--lora-rank", "16"});
   }
   bool hasPairs = training.isGiven("preference");
@@ -422,6 +426,14 @@ std::string TrainingArguments::checkRows(const WeightChanges &weights,
   if (!weights.tiedHead.name.empty())
     tensors.push_back(weights.tiedHead);
   llvm::SetVector<llvm::StringRef> missing;
+  std::vector<std::string> patterns = import.getValues("train-parameters");
+  if (!patterns.empty()) {
+    for (const TokenTensor &tensor : weights.tensors)
+      if (!isTrained(patterns, tensor.name))
+        return "the embedding gets rows for new tokens, and " + tensor.name +
+               " is frozen: add --train-parameters " + tensor.name;
+    return "";
+  }
   for (const TokenTensor &tensor : tensors)
     if (!namesModule(saved, tensor.name)) {
       llvm::StringRef module = llvm::StringRef(tensor.name).rsplit('.').first;

@@ -51,6 +51,29 @@ TEST_F(RecipeTest, AdaptersAreThoseOfPEFT) {
   EXPECT_EQ(words.find("pattern"), words.npos) << words;
 }
 
+TEST_F(RecipeTest, UnfrozenParametersAreThoseOfAxolotl) {
+  std::string words =
+      translate("unfrozen_parameters:\n  - ^lm_head.weight$\n"
+                "  - model.layers.4[4-9]+.block_sparse_moe.gate\n"
+                "  - model.language_model.*\n  - a.+b|^c.d$\n");
+  for (const char *option :
+       {"--train-parameters lm_head\\.weight",
+        "--train-parameters "
+        "model\\.layers\\.4[4-9]+\\.block_sparse_moe\\.gate.*",
+        "--train-parameters model\\.language_model\\.*.*",
+        "--train-parameters (?:a.+b|^c\\.d$).*"})
+    EXPECT_TRUE(has(words, option)) << option << " in" << words;
+  EXPECT_EQ(words.find("--full"), words.npos) << words;
+  EXPECT_TRUE(has(translate("unfrozen_parameters: []\n"), "--full"));
+  const std::string adapter = "adapter: lora\nlora_r: 8\nlora_alpha: 16\n"
+                              "lora_target_linear: true\n";
+  for (const std::string &keys :
+       {std::string("unfrozen_parameters: ['lm_head.weight[:32000]']\n"),
+        std::string("unfrozen_parameters: ['lm_head\\.weight']\n"),
+        adapter + "unfrozen_parameters: [^lm_head.*]\n"})
+    EXPECT_EQ(listRefused(complete(keys)), "unfrozen_parameters");
+}
+
 TEST_F(RecipeTest, ModulesToSaveAreThoseOfPEFT) {
   const std::string adapter = "adapter: lora\nlora_r: 8\nlora_alpha: 16\n"
                               "lora_target_linear: true\n"

@@ -199,7 +199,7 @@ TEST(FuzzAdapter, Directories) {
     testing::internal::CaptureStdout();
     std::string Message;
     try {
-      mergeAdapter(NoParameters, Dir / "base", Dir / "adapter", Dir / "out");
+      mergeRun(NoParameters, Dir / "base", Dir / "adapter", Dir / "out");
     } catch (const Error &E) {
       Message = E.what();
     }

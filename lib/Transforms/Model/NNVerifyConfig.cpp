@@ -219,19 +219,19 @@ static ImportOptions getOptions(const nn::Model &model) {
   return options;
 }
 
-/// Modules that are trained as a whole beside adapters.
-static SmallVector<std::string> listSaved(ModuleOp module) {
-  SmallVector<std::string> names;
+/// Parameters that are trained and are no adapters.
+static SmallVector<StringRef> listTrained(ModuleOp module) {
+  SmallVector<StringRef> names;
   for (auto parameter : module.getOps<nn::ParameterOp>()) {
     StringRef name = parameter.getSymName();
     if (!parameter.getFrozen() && !name.ends_with(".lora_A.weight") &&
         !name.ends_with(".lora_B.weight"))
-      names.push_back(name.rsplit('.').first.str());
+      names.push_back(name);
   }
   return names;
 }
 
-/// Products in fp8, adapters, and the format of frozen weights, as the module
+/// Products in fp8, adapters, and what is frozen in which format, as the module
 /// has them.
 static LogicalResult addAdapters(ModuleOp imported, ModuleOp module) {
   nn::Model model = nn::Model::of(module);
@@ -249,8 +249,17 @@ static LogicalResult addAdapters(ModuleOp imported, ModuleOp module) {
       for (StringRef name : names)
         options.targets.push_back(name.str());
     }
-    options.saved = listSaved(module);
+    for (StringRef name : listTrained(module))
+      options.saved.push_back(name.rsplit('.').first.str());
     passes.addPass(createNNAddAdapters(options));
+  } else if (auto all = module.getOps<nn::ParameterOp>();
+             llvm::any_of(all, [](nn::ParameterOp parameter) {
+               return parameter.getFrozen();
+             })) {
+    NNFreezeParametersOptions options;
+    for (StringRef name : listTrained(module))
+      options.trained.push_back(name.str());
+    passes.addPass(createNNFreezeParameters(options));
   }
   if (auto format = model.getFrozenFormat())
     passes.addPass(createNNQuantizeFrozen({format->str()}));

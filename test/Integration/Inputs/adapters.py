@@ -6,11 +6,12 @@
 #
 # ===-----------------------------------------------------------------------===#
 """Models that poplar import changes by options, such as adapters beside frozen
-weights, and checks of their jobs: what lora.py, qlora.py and int8_states.py
-share."""
+weights, and checks of their jobs: what lora.py, qlora.py, train_parameters.py and
+int8_states.py share."""
 
 import csv
 import os
+import re
 
 import jobs
 from jobs import DeviceType
@@ -54,6 +55,20 @@ def first_loss(workshop, program, *options):
         + ["--global-batch", 8, "--batch", 8, "--threads", 1, *options],
     )
     return run.validation_losses[-1]
+
+
+def count_elements(module):
+    """Of parameters: all, and those that are trained."""
+    everything = trained = 0
+    for shape, frozen in re.findall(
+        r"nn\.parameter @\S+ : tensor<([0-9x]+)xf32>.*?( frozen)?$", module, re.MULTILINE
+    ):
+        size = 1
+        for number in shape.split("x"):
+            size *= int(number)
+        everything += size
+        trained += 0 if frozen else size
+    return everything, trained
 
 
 def check_memory(job, table, stage, has_peaks=True, **expected):

@@ -267,10 +267,10 @@ class Run:
             return stream.read()
 
     def tensors(self, file=None):
-        """{name: (shape, values)} of the latest checkpoint: the weights, or of a
-        program with adapters these."""
+        """{name: (shape, values)} of the latest checkpoint: the weights, or those that
+        are trained beside frozen ones."""
         latest = os.path.join(self.directory, "latest")
-        for known in ("model.safetensors", "adapter_model.safetensors"):
+        for known in ("model.safetensors", "adapter_model.safetensors", "trained.safetensors"):
             if file is None and os.path.exists(os.path.join(latest, known)):
                 file = known
         return safetensors_reader.read(os.path.join(latest, file))[0]

@@ -44,24 +44,10 @@ class Workshop(adapters.Workshop):
         return [*options, "--lora-targets", TARGETS[family]]
 
 
-def count_elements(module):
-    """Of parameters: all, and those that are trained."""
-    everything = trained = 0
-    for shape, frozen in re.findall(
-        r"nn\.parameter @\S+ : tensor<([0-9x]+)xf32>.*?( frozen)?$", module, re.MULTILINE
-    ):
-        size = 1
-        for number in shape.split("x"):
-            size *= int(number)
-        everything += size
-        trained += 0 if frozen else size
-    return everything, trained
-
-
 def check_model(workshop, report, family):
     name = f"{family}.lora"
     with open(workshop.model(name)) as file:
-        everything, trained = count_elements(file.read())
+        everything, trained = adapters.count_elements(file.read())
     reference = workshop.train_alone(name, f"{name}-reference", SAMPLES, OPTIONS)
     initial = workshop.initial_weights(name)
     for stage in range(4):

@@ -15,7 +15,7 @@ def NNVerifyConfig : Pass<"nn-verify-config", "::mlir::ModuleOp"> {
   let summary = "Compare a module with the configuration that its checkpoints get";
   let description = [{
     Imports the `config` of `nn.model` again, with the options that `nn.model` has
-    (length of samples, dropout, noise, packing, adapters, the format of frozen weights).
+    (length of samples, dropout, noise, packing, adapters, what is frozen and in which format).
     The module must have the parameters and functions of this import, and no
     others; functions the same ops in the same order, with the same attributes,
     types and operands; and `nn.model` the same facts. A module without `config`
@@ -59,6 +59,18 @@ def NNAddAdapters : Pass<"nn-add-adapters", "::mlir::ModuleOp"> {
                "Modules to adapt, or all-linear">,
     ListOption<"saved", "saved", "std::string",
                "Modules to train as a whole">
+  ];
+  let dependentDialects = ["::poplar::nn::NNDialect"];
+}
+
+def NNFreezeParameters : Pass<"nn-freeze-parameters", "::mlir::ModuleOp"> {
+  let summary = "Train some parameters, and freeze the others";
+  let description = [{
+    Parameters that `trained` does not name become `frozen`. Layers that share a
+    unit, and of which other parameters are frozen, get a copy of the unit each.
+  }];
+  let options = [
+    ListOption<"trained", "trained", "std::string", "Parameters to train">
   ];
   let dependentDialects = ["::poplar::nn::NNDialect"];
 }
