@@ -78,12 +78,16 @@ static bool refuseOthers(Translator &t, const RecipeEntry &entry) {
 }
 
 void poplar::decideDatasets(Translator &t, const RecipeEntry &entry) {
-  t.translateDatasets(entry);
+  if (isPretraining(t))
+    t.refuse(entry, "texts of pretraining_dataset are cut into windows, and "
+                    "these rows are not; remove one of the keys");
+  else
+    t.translateDatasets(entry);
 }
 
 void poplar::decideStreaming(Translator &t, const RecipeEntry &entry) {
   const RecipeEntry *datasets = t.top().find("datasets");
-  if (entry.text == "false" || t.top().find("pretraining_dataset"))
+  if (entry.text == "false" || isPretraining(t))
     t.ignore(entry, "rows are read from files");
   else if (t.top().getInteger("max_steps") <= 0)
     t.refuse(entry, "needs max_steps");
@@ -121,14 +125,16 @@ void poplar::decideShortRows(Translator &t, const RecipeEntry &entry) {
     t.fail(entry, "expected a number of tokens, found " + entry.text);
   else if (least <= 2)
     t.ignore(entry, "rows without a target are left out");
-  else if (t.top().find("rl"))
-    t.ignore(entry, "axolotl does not read it for pairs");
+  else if (t.top().find("rl") || isPretraining(t))
+    t.ignore(entry, "axolotl does not read it for pairs or pre-training");
   else
     t.honour(entry, "--least-tokens", entry.text);
 }
 
 void poplar::decideEqualRows(Translator &t, const RecipeEntry &entry) {
-  if (entry.text == "true")
+  if (entry.text == "true" && isPretraining(t))
+    t.ignore(entry, "axolotl does not read it for pre-training");
+  else if (entry.text == "true")
     t.honour(entry, "--drop-equal");
   else
     t.ignore(entry, "equal rows are kept");
@@ -141,6 +147,8 @@ void poplar::decideLongRows(Translator &t, const RecipeEntry &entry) {
       strategies, [&](const auto &it) { return entry.text == it.first; });
   if (known == std::end(strategies))
     t.fail(entry, "expected drop, truncate or raise, found " + entry.text);
+  else if (isPretraining(t))
+    t.honour(entry, "--long-examples", "overlap");
   else if (hasCompletions(t))
     // Nothing is too long once it has been split.
     t.honour(entry, "--long-examples", "split");

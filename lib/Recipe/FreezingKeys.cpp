@@ -1,4 +1,4 @@
-//===- FreezingKeys.cpp - Which weights are trained -----------------------===//
+//===- FreezingKeys.cpp - Which weights are trained, and from where -------===//
 //
 // Part of the Poplar project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -76,4 +76,15 @@ void poplar::decideUnfrozen(Translator &t, const RecipeEntry &entry) {
     options.emplace_back("--train-parameters", getWholePattern(expression));
   }
   t.honour(entry, options);
+}
+
+void poplar::decideRandomWeights(Translator &t, const RecipeEntry &entry) {
+  if (entry.text == "false")
+    t.ignore(entry, "the run starts from the weights of the model");
+  else if (t.top().find("adapter")->node || t.top().find("unfrozen_parameters"))
+    t.refuse(entry,
+             "frozen weights are those of the model; remove it, or train "
+             "all weights");
+  else
+    t.honour(entry, "--random-weights");
 }

@@ -48,6 +48,7 @@ void decideAdapterDropout(Translator &t, const RecipeEntry &entry);
 void decideTargets(Translator &t, const RecipeEntry &entry);
 void decideSavedModules(Translator &t, const RecipeEntry &entry);
 void decideUnfrozen(Translator &t, const RecipeEntry &entry);
+void decideRandomWeights(Translator &t, const RecipeEntry &entry);
 void decideFourBits(Translator &t, const RecipeEntry &entry);
 void decideEightBits(Translator &t, const RecipeEntry &entry);
 void decideQuantization(Translator &t, const RecipeEntry &entry);
@@ -91,6 +92,12 @@ void decideDatasetTemplate(Translator &t, const RecipeEntry &entry);
 llvm::StringRef getText(const yaml::Content &map, const char *name);
 /// The data sets of training and of validation.
 std::vector<const yaml::Content *> listDatasets(const Translator &t);
+
+// PretrainingKeys.cpp: training on texts, which are cut into windows.
+void decidePretraining(Translator &t, const RecipeEntry &entry);
+void decideIsolation(Translator &t, const RecipeEntry &entry);
+void decideTextColumn(Translator &t, const RecipeEntry &entry);
+bool isPretraining(const Translator &t);
 
 // RowKeys.cpp: how rows are read.
 void decideType(Translator &t, const RecipeEntry &entry);

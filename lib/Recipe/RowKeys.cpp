@@ -17,6 +17,8 @@ using Options = std::vector<std::pair<std::string, std::string>>;
 static constexpr llvm::StringRef kChat = "chat_template";
 /// And of rows with texts.
 static constexpr llvm::StringRef kCompletion = "completion";
+/// And of those for pre-training.
+static constexpr llvm::StringRef kPretrain = "pretrain";
 /// And of rows with texts in parts.
 static constexpr llvm::StringRef kSegments = "input_output";
 
@@ -67,6 +69,15 @@ static void decideRowType(Translator &t, const RecipeEntry &entry,
 }
 
 void poplar::decideType(Translator &t, const RecipeEntry &entry) {
+  if (isPretraining(t)) {
+    if (!entry.node || entry.text == kPretrain)
+      t.accept(entry, "texts become windows that overlap, of which all tokens "
+                      "count");
+    else
+      t.refuse(entry, "the type of pretraining_dataset is pretrain; give rows "
+                      "of another type as datasets");
+    return;
+  }
   if (t.top().find("rl")) {
     decidePairType(t, entry);
     return;

@@ -29,7 +29,8 @@ static constexpr const char *kMedia =
 static constexpr const char *kAdapters =
     "adapters are plain LoRA, of one rank; remove it";
 static constexpr const char *kWeights =
-    "all weights or adapters are trained, and no selection; remove it";
+    "a run trains the same weights from beginning to end; remove it, and "
+    "name them in unfrozen_parameters";
 static constexpr const char *kConfig =
     "change config.json of the model, and remove it";
 static constexpr const char *kOneOptimizer =
@@ -40,6 +41,7 @@ static constexpr const char *kTokens =
     "it";
 static constexpr const char *kOrder =
     "samples come in a random order; remove it";
+static constexpr const char *kUnread = "axolotl does not read it";
 static constexpr const char *kMetrics =
     "the loss on held-out rows is the only metric; remove it";
 static constexpr const char *kFile =
@@ -75,8 +77,7 @@ static constexpr Rule kRecipeRules[] = {
     decided("mean_resizing_embeddings", Kind::Flag, decideNewRows, "false"),
     only("shrink_embeddings", "false", kTokens),
     only("fix_untrained_tokens", "", kTokens),
-    only("reinit_weights", "false",
-         "`poplar train` without --init trains from random weights"),
+    decided("reinit_weights", Kind::Flag, decideRandomWeights),
     decided("model_quantization_config", Kind::Text, decidePackedExperts),
     decided("model_quantization_config_kwargs", Kind::Any, decidePackedExperts),
     only("use_onebitllms", "false", kQuantized),
@@ -160,13 +161,13 @@ static constexpr Rule kRecipeRules[] = {
     // Data.
     decided("datasets", Kind::Any, decideDatasets),
     decided("test_datasets", Kind::Any, decideDatasets),
-    only("pretraining_dataset", "",
-         "`poplar train --data` pre-trains on text; see docs/data.md"),
+    decided("pretraining_dataset", Kind::Any, decidePretraining),
     decided("streaming", Kind::Flag, decideStreaming),
     nothing("streaming_multipack_buffer_size", "is for streaming"),
     nothing("pretrain_multipack_buffer_size", "is for pre-training"),
-    nothing("pretrain_multipack_attn", "is for pre-training"),
-    nothing("pretraining_sample_concatenation", "is for pre-training"),
+    decided("pretrain_multipack_attn", Kind::Flag, decideIsolation),
+    nothing("pretraining_sample_concatenation",
+            "is for pre-training without sample_packing"),
     decided("val_set_size", Kind::Number, decideValSize, "0"),
     option("sequence_len", Kind::Integer, "--seq-len", "512"),
     decided("excess_length_strategy", Kind::Text, decideLongRows, "drop"),
@@ -181,8 +182,11 @@ static constexpr Rule kRecipeRules[] = {
     nothing("batch_flattening", kLayout),
     nothing("pad_to_sequence_len", kLayout, Kind::Flag),
     nothing("pad_to_multiple_of", kLayout),
-    nothing("base_model_ignore_patterns", "axolotl does not read it"),
-    only("max_packed_sequence_len", "", "give sequence_len and sample_packing"),
+    nothing("base_model_ignore_patterns", kUnread),
+    nothing("test_value", kUnread),
+    nothing("full_finetune", kUnread),
+    only("max_packed_sequence_len", "",
+         "axolotl refuses it, too; give sequence_len and sample_packing"),
     only("group_by_length", "false", kOrder),
     only("curriculum_sampling", "false", kOrder),
     only("shuffle_merged_datasets", "true", kOrder),
@@ -249,6 +253,7 @@ static constexpr Rule kRecipeRules[] = {
     option("adam_beta1", Kind::Number, "--beta1", "0.9"),
     option("adam_beta2", Kind::Number, "--beta2", "0.999"),
     option("adam_epsilon", Kind::Number, "--eps", "1e-8"),
+    nothing("adam_eps", "axolotl does not read it, but adam_epsilon"),
     option("max_grad_norm", Kind::Number, "--clip", "1"),
     option("seed", Kind::Integer, "--seed", "42"),
     decided("neftune_noise_alpha", Kind::Number, decideNoise),
@@ -462,6 +467,8 @@ static constexpr Rule kDatasetRules[] = {
          "reasoning is a member of its own; write it so into the rows"),
     decided("drop_system_message", Kind::Flag, decideSystemDropped),
     decided("field", Kind::Text, decideField),
+    decided("text_column", Kind::Text, decideTextColumn),
+    only("skip", "0", "remove the rows from the file", Kind::Integer),
     decided("field_chosen", Kind::Text, decideAnswerField),
     decided("field_rejected", Kind::Text, decideAnswerField),
     only("field_*", "", kRows),

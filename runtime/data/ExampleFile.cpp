@@ -117,7 +117,8 @@ struct Doubled {
 /// Writes the encoded examples of `Source` to the file `Out`.
 static void encodeExamples(const MappedFile &Source, const Tokenizer &Tok,
                            ExampleEncoder &Encoder, int64_t VocabSize,
-                           bool Pairs, const std::string &Out, bool Reports) {
+                           const ExampleRules &Rules, const std::string &Out,
+                           bool Reports) {
   OutputFile File(Out);
   Waiting Report("encoding '" + Source.path() + "'");
   std::vector<uint64_t> Ends;
@@ -143,12 +144,18 @@ static void encodeExamples(const MappedFile &Source, const Tokenizer &Tok,
   forEachObject(Source, [&](const json::Value &Object, const std::string &Where,
                             size_t Done) {
     Example E;
-    if (Pairs) {
+    if (Rules.Pairs) {
       auto [Chosen, Rejected] = Encoder.encodePair(Object, Where);
       Add(Chosen, Where);
       Add(Rejected, Where);
       E.StartsTwice = Chosen.StartsTwice;
       E.Ids = std::move(Chosen.Ids);
+    } else if (Rules.Window) {
+      std::vector<Example> Windows =
+          Encoder.encodeWindows(Object, Rules.Window, Where);
+      for (const Example &Each : Windows)
+        Add(Each, Where);
+      E = std::move(Windows.front());
     } else {
       E = Encoder.encode(Object, Where);
       Add(E, Where);
@@ -195,14 +202,16 @@ static MappedFile prepare(const std::string &Path, const TextEncoding &Encoding,
   // Whatever decides how conversations are written.
   std::string Kind =
       (Rules.Pairs ? "pairs 1 " : "examples 7 ") + std::to_string(EndId) + " " +
-      std::to_string(Model.vocab_size) + Ignored + "\n" + Rules.Chat.Template +
-      "\n" + Rules.Chat.Date + "\n" + Shipped.describe() + Form.getKey();
+      std::to_string(Model.vocab_size) +
+      (Rules.Window ? " windows 1 " + std::to_string(Rules.Window) : "") +
+      Ignored + "\n" + Rules.Chat.Template + "\n" + Rules.Chat.Date + "\n" +
+      Shipped.describe() + Form.getKey();
   std::error_code Code;
   if (std::filesystem::exists(Rules.Chat.Template, Code))
     Kind += MappedFile(Rules.Chat.Template).text();
   return Encoding.keep(Source, Kind, [&](const std::string &Out) {
-    encodeExamples(Source, *Encoding.get(), Encoder, Model.vocab_size,
-                   Rules.Pairs, Out, Reports);
+    encodeExamples(Source, *Encoding.get(), Encoder, Model.vocab_size, Rules,
+                   Out, Reports);
   });
 }
 

@@ -256,18 +256,56 @@ Example ExampleEncoder::encodeIds(const json::Value &Object,
   return E;
 }
 
+std::string ExampleEncoder::getText(const json::Value &Object, const char *Key,
+                                    const std::string &Where) const {
+  const json::Value *Member = Members.find(Object, Key);
+  if (Member && Member->kind() == json::Value::Array)
+    fail(Where, ": '", Key,
+         "' is a list, and a string is expected; conversations are given as "
+         "messages");
+  if (!Member || Member->kind() != json::Value::String)
+    fail(Where, ": '", Key, "' is not a string");
+  return std::string(Member->asString());
+}
+
+std::vector<Example> ExampleEncoder::encodeWindows(const json::Value &Given,
+                                                   int64_t Window,
+                                                   const std::string &Where) {
+  json::Value Read;
+  if (Form.changesRows())
+    Read = Form.read(Given, Where);
+  const json::Value &Object = Form.changesRows() ? Read : Given;
+  if (EndId < 0)
+    fail(Where, ": the model's config.json has no eos_token_id, which ends a "
+                "window");
+  if (encodeText("").size() != Before.size())
+    fail(Where, ": --long-examples overlap is not for a tokenizer that puts "
+                "tokens behind a text");
+  std::vector<int32_t> Ids = encodeText(getText(Object, "text", Where));
+  auto NumBefore = static_cast<int64_t>(Before.size()),
+       Size = static_cast<int64_t>(Ids.size()),
+       Stride = std::min<int64_t>(256, (Window - 1) / 2),
+       Step = Window - 1 - NumBefore - Stride;
+  if (Step < 1)
+    fail("--long-examples overlap needs a longer --seq-len than ", Window);
+  bool StartsTwice = startsTwice(Ids);
+  std::vector<Example> Windows;
+  for (int64_t Begin = NumBefore, End = -1; End < Size; Begin += Step) {
+    End = std::min(Begin + Step + Stride, Size);
+    Example E;
+    E.Ids = Before;
+    E.Ids.insert(E.Ids.end(), Ids.begin() + Begin, Ids.begin() + End);
+    E.Ids.push_back(EndId);
+    E.Counts.assign(E.Ids.size(), true);
+    E.StartsTwice = StartsTwice && Windows.empty();
+    Windows.push_back(std::move(E));
+  }
+  return Windows;
+}
+
 Example ExampleEncoder::encodeObject(const json::Value &Object,
                                      const std::string &Where) {
-  auto Get = [&](const char *Key) {
-    const json::Value *Member = Members.find(Object, Key);
-    if (Member && Member->kind() == json::Value::Array)
-      fail(Where, ": '", Key,
-           "' is a list, and a string is expected; conversations are given as "
-           "messages");
-    if (!Member || Member->kind() != json::Value::String)
-      fail(Where, ": '", Key, "' is not a string");
-    return std::string(Member->asString());
-  };
+  auto Get = [&](const char *Key) { return getText(Object, Key, Where); };
   ExampleShape Shape = Members.findShape(Object, Where);
   switch (Shape) {
   case ExampleShape::Messages:

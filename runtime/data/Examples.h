@@ -31,6 +31,8 @@ struct ExampleRules {
   /// Each object has a pair of answers: a file has two examples of it, the
   /// chosen one first.
   bool Pairs = false;
+  /// Tokens of the windows that a text becomes; 0 for whole texts.
+  int64_t Window = 0;
   RowOptions Form;
 };
 
@@ -59,6 +61,12 @@ public:
   /// prompt alone.
   std::pair<Example, Example> encodePair(const json::Value &Object,
                                          const std::string &Where);
+  /// The windows of a text, as axolotl cuts rows for pre-training: each has the
+  /// tokens that the tokenizer puts before a text, and the one that ends it.
+  /// Neighbours have up to 256 tokens in common. Members other than `text` are
+  /// not looked at.
+  std::vector<Example> encodeWindows(const json::Value &Object, int64_t Window,
+                                     const std::string &Where);
   /// How conversations are written, if one has been met.
   const ChatFormat *chat() const { return Chat.get(); }
 
@@ -67,6 +75,9 @@ private:
   std::pair<Example, Example> encodePairRow(const json::Value &Object,
                                             const std::string &Where);
   Example encodeObject(const json::Value &Object, const std::string &Where);
+  /// A member that is to be a string.
+  std::string getText(const json::Value &Object, const char *Key,
+                      const std::string &Where) const;
   Example encodeSegments(const json::Value &Segments, const std::string &Where);
   Example encodeIds(const json::Value &Object, const std::string &Where);
   const ChatFormat &getChat(const std::string &Where);

@@ -98,13 +98,14 @@ static DataFile openFile(const std::string &Path, const Options &O,
   if (File.HasPairs)
     checkPairs(Model);
   if (isExamples(Path, O.DataFormat, Encoding)) {
-    File.Examples =
-        std::make_unique<ExampleFile>(Path, Encoding, Model,
-                                      ExampleRules{O.IgnoredMembers,
-                                                   {O.ChatTemplate, O.ChatDate},
-                                                   File.HasPairs,
-                                                   O.Rows},
-                                      Reports);
+    File.Examples = std::make_unique<ExampleFile>(
+        Path, Encoding, Model,
+        ExampleRules{O.IgnoredMembers,
+                     {O.ChatTemplate, O.ChatDate},
+                     File.HasPairs,
+                     O.LongExamples == "overlap" ? Model.seq_len : 0,
+                     O.Rows},
+        Reports);
     return File;
   }
   if (File.HasPairs)
@@ -120,11 +121,13 @@ static DataFile openFile(const std::string &Path, const Options &O,
   return File;
 }
 
+/// No window is longer than a sample.
 static LongExamples getLongExamples(const Options &O) {
-  return O.LongExamples == "split"  ? LongExamples::Split
-         : O.LongExamples == "drop" ? LongExamples::Drop
-         : O.LongExamples == "fail" ? LongExamples::Fail
-                                    : LongExamples::Cut;
+  return O.LongExamples == "split"     ? LongExamples::Split
+         : O.LongExamples == "drop"    ? LongExamples::Drop
+         : O.LongExamples == "fail"    ? LongExamples::Fail
+         : O.LongExamples == "overlap" ? LongExamples::Fail
+                                       : LongExamples::Cut;
 }
 
 /// The part [Begin, End) of a file, for the purpose `What`. `Note` is told what

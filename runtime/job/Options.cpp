@@ -88,7 +88,8 @@ static std::vector<Spec> getSpecs(Options &O, std::string &Config) {
       {"long-examples", &O.LongExamples, 0, "NAME",
        "what becomes of examples in JSON that are longer than the sequence: "
        "cut "
-       "at its end and one more target, split into several, drop, or fail "
+       "at its end and one more target, split into several, overlap, which "
+       "makes windows of texts that have tokens in common, drop, or fail "
        "(default: cut)"},
       {"least-tokens", &O.LeastTokens, 0, "N",
        "tokens that an example in JSON, or a part of a split one, has at "
@@ -308,14 +309,16 @@ static void check(const Options &O) {
   Require(O.EvalRatio <= 1 && O.SaveRatio <= 1,
           "--eval-ratio and --save-ratio are at most 1");
   Require(O.LongExamples == "cut" || O.LongExamples == "split" ||
-              O.LongExamples == "drop" || O.LongExamples == "fail",
-          "--long-examples is cut, split, drop or fail");
+              O.LongExamples == "overlap" || O.LongExamples == "drop" ||
+              O.LongExamples == "fail",
+          "--long-examples is cut, split, overlap, drop or fail");
   Require(O.Preference.empty() || O.Preference == "dpo" ||
               O.Preference == "orpo",
           "--preference is dpo or orpo");
   Require(O.Preference.empty() || O.DataIds.empty(),
           "--preference trains on pairs of --data, not on --data-ids");
-  Require(O.Preference.empty() || O.LongExamples != "split",
+  Require(O.Preference.empty() ||
+              (O.LongExamples != "split" && O.LongExamples != "overlap"),
           "--long-examples of pairs is cut, drop or fail");
   Require(O.Beta1 < 1 && O.Beta2 < 1, "--beta1 and --beta2 must be below 1");
   Require(O.Choice.TopP <= 1 && O.Choice.MinP <= 1,

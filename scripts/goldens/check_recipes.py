@@ -178,7 +178,7 @@ def download(recipe, directory):
     recipe = dict(recipe, base_model=make_model(directory / "model", recipe["base_model"]))
     for key in ("base_model_config", "tokenizer_config", "revision_of_model"):
         recipe.pop(key, None)
-    for key in ("datasets", "test_datasets"):
+    for key in ("datasets", "test_datasets", "pretraining_dataset"):
         for entry in recipe.get(key) or []:
             entry["path"] = str(rows)
             for member in ("split", "data_files", "name", "ds_type"):

@@ -54,6 +54,8 @@ CHAT_MEMBERS = {
 }
 IDS = {"input_ids": [1, 5, 7], "attention_mask": [1, 1, 1], "labels": [-100, 5, 7]}
 
+TEXTS = [{"body": "The model reads tokens and devices share layers. " * count} for count in (0, 1, 5, 9)]
+
 # Members of a data set, other keys of the recipe, rows.
 CASES = [
     ({"type": "alpaca"}, {}, [ADD, NAME]),
@@ -91,6 +93,12 @@ CASES = [
     (CHAT_MEMBERS, {}, [CHAT]),
     (dict(CHAT_MEMBERS, drop_system_message=True), {}, [CHAT]),
     ({"type": None}, {}, [IDS]),
+    # Windows of a text, with 19 and with 256 tokens in common.
+    ({"type": "pretrain", "text_column": "body"}, {"sequence_len": 40}, TEXTS),
+    (
+        {"type": "pretrain", "text_column": "body"}, {"sequence_len": 600},
+        [{"body": "a b c d " * 700}, {"body": "a b c d " * 80}],
+    ),
 ]
 
 
@@ -121,6 +129,16 @@ def encode(get_dataset_wrapper, DictDefault, tokenizer, members, keys, rows):
     return [[row["input_ids"], row["labels"]] for row in encoded]
 
 
+def encode_windows(DictDefault, tokenizer, members, keys, rows):
+    """Of texts for pre-training, of which all tokens are labels."""
+    from axolotl.prompt_strategies.pretrain import load
+
+    config = DictDefault(dict(keys, pretraining_dataset=[members]))
+    column = members["text_column"]
+    windows = load(tokenizer, config).tokenize_prompt({column: [row[column] for row in rows]})["input_ids"]
+    return [[window, window] for window in windows]
+
+
 def list_options(poplar, members, keys, rows):
     """The options about rows that a recipe becomes."""
     with tempfile.TemporaryDirectory() as work:
@@ -131,8 +149,12 @@ def list_options(poplar, members, keys, rows):
         recipe = {
             "base_model": str(work), "learning_rate": 1e-4, "micro_batch_size": 1,
             "gradient_accumulation_steps": 1, **keys,
-            "datasets": [dict(members, path=str(work / "rows.jsonl"))],
         }
+        sources = [dict(members, path=str(work / "rows.jsonl"))]
+        if members["type"] == "pretrain":
+            recipe.update(pretraining_dataset=sources, max_steps=1, sample_packing=True)
+        else:
+            recipe["datasets"] = sources
         (work / "recipe.yaml").write_text(yaml.safe_dump(recipe))
         command = [poplar, "finetune", str(work / "recipe.yaml"), "--check"]
         result = subprocess.run(command, capture_output=True, text=True)
@@ -140,6 +162,8 @@ def list_options(poplar, members, keys, rows):
         sys.exit(f"{members}: {result.stdout}{result.stderr}")
     words = shlex.split(result.stdout.partition("equal: ")[2])
     options = {}
+    if "overlap" in words:
+        options["window"] = keys["sequence_len"]
     for at, word in enumerate(words):
         if word in ("--drop-system", "--encode-apart", "--count-prompts"):
             options[word[2:]] = True
@@ -165,7 +189,11 @@ def main():
             tokenizer = transformers.PreTrainedTokenizerFast(
                 tokenizer_file=str(INPUTS / "Tokenizers" / name), bos_token=bos, eos_token=eos, chat_template=TEMPLATE
             )
-            case[name] = encode(*axolotl, tokenizer, members, keys, rows)
+            case[name] = (
+                encode_windows(axolotl[1], tokenizer, members, keys, rows)
+                if members["type"] == "pretrain"
+                else encode(*axolotl, tokenizer, members, keys, rows)
+            )
         cases.append(case)
     lines = ",\n ".join(json.dumps(case) for case in cases)
     (INPUTS / "RowGoldens.json").write_text("[" + lines + "]\n")

@@ -54,7 +54,7 @@ private:
   std::string checkRows(const WeightChanges &weights, int64_t rows) const;
 
   const bool isFineTuning;
-  bool trainsAll = false, packs = true, checks = false;
+  bool trainsAll = false, isRandom = false, packs = true, checks = false;
   std::vector<std::string> data;
   std::string deviceBatch, newRows = "mean";
   TokenChanges tokens;
@@ -237,6 +237,11 @@ void TrainingArguments::addImportOptions(CLI::App *command) {
   command->add_flag("--check", checks,
                     "Only list what becomes of each key of the recipe; the "
                     "status is 0 if none is refused");
+  command
+      ->add_flag("--random-weights", isRandom,
+                 "Start from random weights, as in a new model (default: from "
+                 "those of the model)")
+      ->group("Model");
   const char *group = "Adapters (LoRA)";
   command
       ->add_flag("--full", trainsAll,
@@ -275,6 +280,8 @@ std::string TrainingArguments::completeImport() {
              !import.isGiven("train-parameters")) {
     words.insert(words.end(), {"--lora-rank", "16"});
   }
+  if (isRandom && !trainsAll)
+    return "--random-weights trains all of them: add --full";
   bool hasPairs = training.isGiven("preference");
   if (hasPairs && !packs)
     return "--preference puts both answers of a pair into one sample: leave "
@@ -365,7 +372,7 @@ std::string TrainingArguments::complete() {
   if (checks)
     return "--check explains a recipe, which comes right behind finetune; '" +
            request.model + "' is none";
-  request.startsFromWeights = isFineTuning;
+  request.startsFromWeights = isFineTuning && !isRandom;
   if (auto [samples, devices] = llvm::StringRef(deviceBatch).split('/');
       !deviceBatch.empty() && (!readCount(samples, request.deviceBatch) ||
                                (deviceBatch.find('/') != std::string::npos &&

@@ -14,6 +14,41 @@ using namespace poplar;
 
 namespace {
 
+TEST_F(RecipeTest, TextsForPretrainingBecomeWindows) {
+  const std::string head = "base_model: " + directory +
+                           "/model\nlearning_rate: 2e-4\n"
+                           "micro_batch_size: 2\n"
+                           "gradient_accumulation_steps: 4\n";
+  const std::string source = "pretraining_dataset:\n  - path: " + directory +
+                             "/rows.jsonl\n    type: pretrain\n"
+                             "    text_column: body\n    split: train\n";
+  std::string error, words = " ";
+  std::optional<Recipe> recipe =
+      read(head + source +
+               "max_steps: 7\nsample_packing: true\n"
+               "reinit_weights: true\nadam_eps: 1e-9\n",
+           error);
+  ASSERT_TRUE(recipe) << error;
+  EXPECT_TRUE(recipe->isAccepted()) << formatRecipeTable(*recipe);
+  for (const std::string &word : recipe->arguments)
+    words += word + " ";
+  for (const char *option :
+       {"--long-examples overlap", "--read-member text=body", "--steps 7",
+        "--packing", "--random-weights", "--full", "--eps 1e-8"})
+    EXPECT_TRUE(has(words, option)) << option << " in" << words;
+
+  EXPECT_NE(fail(head + source).find("needs max_steps, as in axolotl"),
+            std::string::npos);
+  const std::string rest = head + source + "max_steps: 7\n";
+  EXPECT_EQ(listRefused(rest), "pretraining_dataset");
+  EXPECT_EQ(listRefused(rest + "sample_packing: true\n"
+                               "pretrain_multipack_attn: false\n"),
+            "pretrain_multipack_attn");
+  EXPECT_EQ(listRefused(rest + "sample_packing: true\ndatasets:\n  - path: " +
+                        directory + "/rows.jsonl\n    type: alpaca\n"),
+            "datasets");
+}
+
 TEST_F(RecipeTest, EveryMemberOfADataSetIsAccountedFor) {
   auto dataset = [&](const std::string &members) {
     return "base_model: " + directory +

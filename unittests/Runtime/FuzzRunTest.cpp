@@ -195,6 +195,9 @@ TEST(FuzzAdapter, Directories) {
             formatAdapterConfig(Info, Dir / "base"));
   PoplarProgram NoParameters = Program;
   NoParameters.num_parameters = 0;
+  PoplarModel Adapted = *Program.model;
+  Adapted.lora_rank = Info.Rank;
+  NoParameters.model = &Adapted;
   auto Merge = [&] {
     testing::internal::CaptureStdout();
     std::string Message;

@@ -51,10 +51,18 @@ TEST(RowsTest, TokensAreThoseOfAxolotl) {
       ExampleRules Rules;
       Rules.Form = readOptions(*Case.find("options"));
       ExampleEncoder Encoder(*T, T->find(End), {}, Rules);
-      const std::vector<json::Value> &Rows = Case.find("rows")->elements();
-      ASSERT_EQ(Rows.size(), Expected->elements().size());
-      for (size_t Row = 0; Row < Rows.size(); ++Row) {
-        Example E = Encoder.encode(Rows[Row], "here");
+      std::vector<Example> Found;
+      const json::Value *Window = Case.find("options")->find("window");
+      for (const json::Value &Row : Case.find("rows")->elements())
+        if (Window)
+          for (Example &Each : Encoder.encodeWindows(
+                   Row, static_cast<int64_t>(Window->asDouble()), "here"))
+            Found.push_back(std::move(Each));
+        else
+          Found.push_back(Encoder.encode(Row, "here"));
+      ASSERT_EQ(Found.size(), Expected->elements().size());
+      for (size_t Row = 0; Row < Found.size(); ++Row) {
+        const Example &E = Found[Row];
         const std::vector<json::Value> &Both =
             Expected->elements()[Row].elements();
         std::vector<int32_t> Ids;
