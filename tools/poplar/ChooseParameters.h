@@ -26,8 +26,8 @@ std::vector<std::string> findTargets(mlir::ModuleOp module,
                                      const std::string &pattern,
                                      bool isMultimodal, std::string &error);
 
-/// The parameters that the expressions match, in any order. Empty with `error` set
-/// if an expression matches none.
+/// The parameters that the expressions match, in any order. Empty with `error`
+/// set if an expression matches none.
 std::vector<std::string> findTrained(mlir::ModuleOp module,
                                      const std::vector<std::string> &patterns,
                                      bool isMultimodal, std::string &error);
