@@ -723,5 +723,10 @@ nn.parameter @w : tensor<8x32x!nn.quantized<nf4>> zeros frozen slice #nn.slice<o
 
 // -----
 
+// expected-error @below {{is of type 'tensor<8x16xf32>', but its slice is of 'tensor<8x32xf32>'}}
+nn.parameter @w : tensor<8x16xf32> zeros slice #nn.slice<of "v" shape [8, 64] dim 1 ranges [0, 16, 48, 64]>
+
+// -----
+
 // expected-error @below {{is of type 'tensor<0x4xf32>', which has no elements}}
 nn.parameter @p : tensor<0x4xf32> ones
