@@ -162,6 +162,9 @@ struct RopeShape {
   const char *partKey = "partial_rotary_factor";
   /// Pairs of columns lie beside each other.
   bool isInterleaved = false;
+  /// Queries behind the original positions are scaled by more
+  /// (llama_4_scaling_beta), so that no sequence may be longer.
+  bool scalesFarQueries = false;
 };
 
 /// Rotary embeddings by the configuration's rope_theta and scaling.
@@ -170,6 +173,8 @@ Rope getRope(const Config &config, const RopeShape &shape);
 /// The keys that getRope reads. Only some families rotate parts of heads.
 llvm::ArrayRef<Key> getRopeKeys();
 llvm::ArrayRef<Key> getPartialRopeKeys();
+/// Where RopeShape::scalesFarQueries.
+llvm::ArrayRef<Key> getFarQueryRopeKeys();
 /// Where rope_parameters has an object for each type of layers.
 llvm::ArrayRef<Key> getLayeredRopeKeys();
 

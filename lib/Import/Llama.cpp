@@ -55,6 +55,31 @@ static Family getMistral() {
 }
 
 //===----------------------------------------------------------------------===//
+// Ministral 3
+//===----------------------------------------------------------------------===//
+
+static OwningOpRef<ModuleOp> buildMinistral3(const Config &config) {
+  Decoder family;
+  family.architecture = "ministral3";
+  family.maxPositions = 262144;
+  family.eps = 1e-5;
+  family.kvHeads = 8;
+  family.headDim = 128;
+  family.paddingIdx = 11;
+  family.setWindow(config.getWindow("sliding_window", 0));
+  family.ropes[0].scalesFarQueries = true;
+  return buildDecoder(config, family);
+}
+
+static Family getMinistral3() {
+  static const std::vector<Key> keys = makeDecoderKeys(
+      {function("sliding_window").orNull(), function("head_dim"),
+       fixed("attention_bias", {"false"}), fixed("mlp_bias", {"false"})},
+      getFarQueryRopeKeys());
+  return {"ministral3", "Ministral3ForCausalLM", keys, buildMinistral3};
+}
+
+//===----------------------------------------------------------------------===//
 // Granite
 //===----------------------------------------------------------------------===//
 
@@ -194,6 +219,6 @@ static Family getArcee() {
 }
 
 std::vector<Family> import::getLlamaFamilies() {
-  return {getLlama(),   getMistral(), getGranite(),
+  return {getLlama(),   getMistral(), getMinistral3(), getGranite(),
           getSmolLM3(), getSeedOss(), getArcee()};
 }

@@ -336,6 +336,19 @@ ArrayRef<Key> import::getPartialRopeKeys() {
   return keys;
 }
 
+ArrayRef<Key> import::getFarQueryRopeKeys() {
+  static const std::vector<Key> members = [] {
+    std::vector<Key> table = makeMembers(/*isPartial=*/false);
+    table.push_back(function("llama_4_scaling_beta"));
+    // That of the model is beside the object.
+    table.push_back(harmless("max_position_embeddings"));
+    return table;
+  }();
+  static const std::vector<Key> keys = makeRopeKeys(
+      members, fixed("partial_rotary_factor", {"1.0", "1", "null"}));
+  return keys;
+}
+
 ArrayRef<Key> import::getLayeredRopeKeys() {
   static const std::vector<Key> members = makeMembers(/*isPartial=*/false);
   static const std::vector<Key> layers = [] {
@@ -380,6 +393,28 @@ static int64_t getRotatedColumns(const Config &config,
                              " elements per head, found " +
                              std::to_string(dim));
   return dim;
+}
+
+/// Position p of a query has the factor 1 + beta ln(1 + floor(p / original)),
+/// which is 1 up to the original positions.
+static void checkFarQueries(const Scaling &scaling) {
+  const Parameters &parameters = scaling.parameters;
+  for (const char *name :
+       {"llama_4_scaling_beta", "original_max_position_embeddings"})
+    parameters[name].getNumber();
+  if (scaling.config.failed())
+    return;
+  parameters.record({"llama_4_scaling_beta"},
+                    {parameters["llama_4_scaling_beta"].getNumber()});
+  int64_t original = getOriginalPositions(scaling),
+          length = scaling.shape.seqLen;
+  if (length > original)
+    parameters["llama_4_scaling_beta"].error(
+        "scales the queries of sequences longer than "
+        "original_max_position_embeddings = " +
+        std::to_string(original) +
+        ", which is not supported, and --seq-len is " + std::to_string(length) +
+        ": use --seq-len " + std::to_string(original));
 }
 
 static Rope scale(const std::string &type, const Scaling &scaling) {
@@ -436,7 +471,12 @@ Rope import::getRope(const Config &config, const RopeShape &shape) {
                                "' (known: " + known + ")");
   if (config.failed())
     return {};
-  Rope rope = scale(type, {config, parameters, shape, base, dim});
+  Scaling scaling{config, parameters, shape, base, dim};
+  if (shape.scalesFarQueries)
+    checkFarQueries(scaling);
+  if (config.failed())
+    return {};
+  Rope rope = scale(type, scaling);
   rope.isInterleaved = shape.isInterleaved;
   return config.failed() ? Rope() : rope;
 }

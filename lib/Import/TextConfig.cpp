@@ -29,7 +29,9 @@ static const std::vector<Multimodal> &getMultimodals() {
   static const std::vector<Multimodal> table = {
       {"Gemma3ForConditionalGeneration", "gemma3", {"gemma3_text"}},
       {"LlavaForConditionalGeneration", "llava", {"llama", "mistral", "qwen2"}},
-      {"Mistral3ForConditionalGeneration", "mistral3", {"mistral"}},
+      {"Mistral3ForConditionalGeneration",
+       "mistral3",
+       {"mistral", "ministral3"}},
       {"Qwen3_5ForConditionalGeneration", "qwen3_5", {"qwen3_5_text"}},
       {"Qwen3_5MoeForConditionalGeneration",
        "qwen3_5_moe",

@@ -53,7 +53,7 @@ FAMILIES = ["llama", "gpt2", "bert", "mistral", "qwen2", "qwen3", "olmo2", "gran
 FAMILIES += ["smollm3", "phi3", "stablelm", "gemma", "gemma2", "gemma3"]
 FAMILIES += ["gpt_neox", "mixtral", "qwen3_moe", "olmo3", "exaone4", "seed_oss"]
 FAMILIES += ["arcee", "glm", "glm4", "phi", "starcoder2", "qwen3_5"]
-FAMILIES += ["qwen2_moe", "qwen3_5_moe", "qwen3_next", "gpt_oss"]
+FAMILIES += ["qwen2_moe", "qwen3_5_moe", "qwen3_next", "gpt_oss", "ministral3"]
 
 # In use, or in the way of a class' attributes, without being fields.
 EXTRA = {

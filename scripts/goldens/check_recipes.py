@@ -52,6 +52,7 @@ MODELS = [
     (r"mixtral", "mixtral", "<s>", "</s>", "<unk>"),
     (r"magistral|devstral|mistral-small-3[.]", "mistral", "<s>", "</s>", "<unk>"),
     (r"mistral-7b|mistral-nemo|ministral-8b|dolphin.*mistral", "mistral", "<s>", "</s>", "<unk>"),
+    (r"ministral-3", "ministral3", "<s>", "</s>", "<unk>"),
     (r"mistral-small-4", "mistral4"),
     (r"mistral|ministral|magistral|devstral", "mistral3"),
     (r"qwen3[.]?5-(4|9|27)b", "qwen3_5_text", "", "<|im_end|>"),

@@ -303,6 +303,25 @@ VARIANTS = {
         attention_dropout=0.0,
         residual_dropout=0.0,
     ),
+    # YaRN whose factor is 1, and queries that would be scaled from position 32 on.
+    "ministral3": transformers.Ministral3Config(
+        **SMALL,
+        head_dim=16,
+        pad_token_id=None,
+        sliding_window=None,
+        rope_parameters={
+            "rope_type": "yarn",
+            "rope_theta": 100.0,
+            "factor": 4.0,
+            "original_max_position_embeddings": 32,
+            "max_position_embeddings": 128,
+            "beta_fast": 32.0,
+            "beta_slow": 1.0,
+            "mscale": 1.0,
+            "mscale_all_dim": 1.0,
+            "llama_4_scaling_beta": 0.1,
+        },
+    ),
     # Feed-forward layers without a gate, relu squared.
     "arcee": transformers.ArceeConfig(**SMALL),
     # Half of each head rotated, columns beside each other; gate and up in one.
@@ -358,6 +377,7 @@ CLASSES |= {
     "olmo3": transformers.Olmo3ForCausalLM,
     "exaone4": transformers.Exaone4ForCausalLM,
     "seed_oss": transformers.SeedOssForCausalLM,
+    "ministral3": transformers.Ministral3ForCausalLM,
     "arcee": transformers.ArceeForCausalLM,
     "glm": transformers.GlmForCausalLM,
     "glm4": transformers.Glm4ForCausalLM,

@@ -110,9 +110,9 @@ INSTANTIATE_TEST_SUITE_P(
     Families, ConfigTest,
     testing::Values("arcee", "bert", "exaone4", "gemma", "gemma2", "gemma3",
                     "glm", "glm4", "gpt2", "gpt_neox", "gpt_oss", "granite",
-                    "llama", "mistral", "mixtral", "olmo2", "olmo3", "phi",
-                    "phi3", "qwen2", "qwen2_moe", "qwen3", "qwen3_5",
-                    "qwen3_5_moe", "qwen3_moe", "qwen3_next", "seed_oss",
-                    "smollm3", "stablelm", "starcoder2"));
+                    "llama", "ministral3", "mistral", "mixtral", "olmo2",
+                    "olmo3", "phi", "phi3", "qwen2", "qwen2_moe", "qwen3",
+                    "qwen3_5", "qwen3_5_moe", "qwen3_moe", "qwen3_next",
+                    "seed_oss", "smollm3", "stablelm", "starcoder2"));
 
 } // namespace
