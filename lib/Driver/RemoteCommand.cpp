@@ -43,8 +43,10 @@ bool poplar::runRemotely(const std::string &host, const std::string &program,
       "cd " + formatWord(directory) + " && exec " + formatWord(program);
   for (const std::string &word : words)
     command += " " + formatWord(word);
-  // Nobody may be there to type a password.
-  llvm::StringRef arguments[] = {*ssh, "-o", "BatchMode=yes", host, command};
+  // Nobody may be there to type a password, and a host that does not answer
+  // would be waited for as long as TCP does, which is minutes.
+  llvm::StringRef arguments[] = {
+      *ssh, "-o", "BatchMode=yes", "-o", "ConnectTimeout=20", host, command};
   std::optional<llvm::StringRef> redirects[] = {"", std::nullopt, std::nullopt};
   if (!output.empty())
     redirects[1] = output;
