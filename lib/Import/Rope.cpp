@@ -322,10 +322,15 @@ static std::vector<Key> makeRopeKeys(ArrayRef<Key> members, Key part) {
   return table;
 }
 
+/// Those of families that rotate whole heads.
+static std::vector<Key> makeWholeRopeKeys(ArrayRef<Key> members) {
+  return makeRopeKeys(members,
+                      fixed("partial_rotary_factor", {"1.0", "1", "null"}));
+}
+
 ArrayRef<Key> import::getRopeKeys() {
   static const std::vector<Key> members = makeMembers(/*isPartial=*/false);
-  static const std::vector<Key> keys = makeRopeKeys(
-      members, fixed("partial_rotary_factor", {"1.0", "1", "null"}));
+  static const std::vector<Key> keys = makeWholeRopeKeys(members);
   return keys;
 }
 
@@ -344,8 +349,7 @@ ArrayRef<Key> import::getFarQueryRopeKeys() {
     table.push_back(harmless("max_position_embeddings"));
     return table;
   }();
-  static const std::vector<Key> keys = makeRopeKeys(
-      members, fixed("partial_rotary_factor", {"1.0", "1", "null"}));
+  static const std::vector<Key> keys = makeWholeRopeKeys(members);
   return keys;
 }
 
@@ -358,8 +362,7 @@ ArrayRef<Key> import::getLayeredRopeKeys() {
     return table;
   }();
   static const std::vector<Key> keys = [] {
-    std::vector<Key> table = makeRopeKeys(
-        members, fixed("partial_rotary_factor", {"1.0", "1", "null"}));
+    std::vector<Key> table = makeWholeRopeKeys(members);
     table[1].members = layers;
     return table;
   }();
@@ -399,22 +402,21 @@ static int64_t getRotatedColumns(const Config &config,
 /// which is 1 up to the original positions.
 static void checkFarQueries(const Scaling &scaling) {
   const Parameters &parameters = scaling.parameters;
-  for (const char *name :
-       {"llama_4_scaling_beta", "original_max_position_embeddings"})
-    parameters[name].getNumber();
+  json::Value beta = parameters["llama_4_scaling_beta"];
+  parameters.record({"llama_4_scaling_beta"}, {beta.getNumber()});
+  // They have no default here.
+  parameters["original_max_position_embeddings"].getNumber();
   if (scaling.config.failed())
     return;
-  parameters.record({"llama_4_scaling_beta"},
-                    {parameters["llama_4_scaling_beta"].getNumber()});
   int64_t original = getOriginalPositions(scaling),
           length = scaling.shape.seqLen;
   if (length > original)
-    parameters["llama_4_scaling_beta"].error(
-        "scales the queries of sequences longer than "
-        "original_max_position_embeddings = " +
-        std::to_string(original) +
-        ", which is not supported, and --seq-len is " + std::to_string(length) +
-        ": use --seq-len " + std::to_string(original));
+    beta.error("scales the queries of sequences longer than "
+               "original_max_position_embeddings = " +
+               std::to_string(original) +
+               ", which is not supported, and --seq-len is " +
+               std::to_string(length) + ": use --seq-len " +
+               std::to_string(original));
 }
 
 static Rope scale(const std::string &type, const Scaling &scaling) {

@@ -85,7 +85,7 @@ struct Part {
   Extents Sizes;
   /// Where its operands begin, in elements.
   int64_t AtA = 0, AtB = 0, AtC = 0;
-  /// Of the rows that are rounded to 8 bits at a time.
+  /// The first of the rows that are rounded to 8 bits at a time.
   int64_t FirstRow = 0;
   bool Accumulates = false;
   Object Left = nullptr, Right = nullptr, Result = nullptr;

@@ -8,6 +8,7 @@
 
 #include "gemm/FP8Operands.h"
 #include "Poplar/Runtime/FP8.h"
+#include "support/NumberFormats.h"
 #include "support/ParallelRanges.h"
 
 #include <algorithm>
@@ -17,24 +18,6 @@ using namespace poplar::runtime;
 
 namespace {
 
-/// Elements of a type, as numbers in f32.
-struct F32 {
-  using Type = float;
-  static float load(float Value) { return Value; }
-  static float store(float Value) { return Value; }
-};
-
-struct BF16 {
-  using Type = uint16_t;
-  static float load(uint16_t Value) {
-    return poplar_bits_float(static_cast<uint32_t>(Value) << 16);
-  }
-  /// Of a value that bf16 holds.
-  static uint16_t store(float Value) {
-    return static_cast<uint16_t>(poplar_float_bits(Value) >> 16);
-  }
-};
-
 float roundValue(float Value, float Scale, float Inverse) {
   return poplar_fp8_value(poplar_fp8_code(Value * Scale)) * Inverse;
 }
@@ -43,18 +26,20 @@ float roundValue(float Value, float Scale, float Inverse) {
 template <typename Format>
 void roundRowsKernel(void *const *Args, int64_t, int64_t Begin, int64_t End) {
   const auto &Matrix = *static_cast<const WideMatrix *>(Args[0]);
-  using Type = typename Format::Type;
+  using Type = typename Format::Storage;
   for (int64_t R = Begin; R < End; ++R) {
     const Type *From =
         static_cast<const Type *>(Matrix.Values) + R * Matrix.Columns;
     Type *To = static_cast<Type *>(Args[1]) + R * Matrix.Columns;
     uint32_t Largest = 0;
     for (int64_t C = 0; C < Matrix.Columns; ++C)
-      Largest = std::max(Largest, poplar_magnitude_bits(Format::load(From[C])));
+      Largest =
+          std::max(Largest, poplar_magnitude_bits(Format::widen(From[C])));
     float Scale = poplar_fp8_scale(Largest),
           Inverse = poplar_fp8_inverse(Scale);
     for (int64_t C = 0; C < Matrix.Columns; ++C)
-      To[C] = Format::store(roundValue(Format::load(From[C]), Scale, Inverse));
+      To[C] =
+          Format::narrow(roundValue(Format::widen(From[C]), Scale, Inverse));
   }
 }
 
@@ -66,7 +51,7 @@ template <typename Format>
 void roundColumnsKernel(void *const *Args, int64_t, int64_t Begin,
                         int64_t End) {
   const auto &Matrix = *static_cast<const WideMatrix *>(Args[0]);
-  using Type = typename Format::Type;
+  using Type = typename Format::Storage;
   for (int64_t First = Begin; First < End; First += Together) {
     int64_t Count = std::min(Together, End - First);
     const Type *From = static_cast<const Type *>(Matrix.Values) + First;
@@ -74,7 +59,7 @@ void roundColumnsKernel(void *const *Args, int64_t, int64_t Begin,
     uint32_t Largest[Together] = {};
     for (int64_t R = 0; R < Matrix.Rows; ++R)
       for (int64_t C = 0; C < Count; ++C)
-        Largest[C] = std::max(Largest[C], poplar_magnitude_bits(Format::load(
+        Largest[C] = std::max(Largest[C], poplar_magnitude_bits(Format::widen(
                                               From[R * Matrix.Columns + C])));
     float Scales[Together], Inverses[Together];
     for (int64_t C = 0; C < Count; ++C) {
@@ -84,8 +69,8 @@ void roundColumnsKernel(void *const *Args, int64_t, int64_t Begin,
     for (int64_t R = 0; R < Matrix.Rows; ++R)
       for (int64_t C = 0; C < Count; ++C) {
         int64_t At = R * Matrix.Columns + C;
-        To[At] = Format::store(
-            roundValue(Format::load(From[At]), Scales[C], Inverses[C]));
+        To[At] = Format::narrow(
+            roundValue(Format::widen(From[At]), Scales[C], Inverses[C]));
       }
   }
 }

@@ -22,18 +22,16 @@ the coefficient where a step has several micro-batches. Needs the packages of
 requirements.txt and a build:
   venv/bin/python scripts/goldens/check_balance.py --poplar build/release/bin/poplar"""
 
-import os
-import pathlib
 import sys
 import tempfile
 
 import torch
 import transformers
 
-import checks
 import make_goldens
 from golden_training import (
-    GOLDENS, LENGTH, STEPS, add_adapter, compare_updates, copy_trained, train_here, train_there
+    GOLDENS, LENGTH, STEPS, add_adapter, compare_losses,
+    compare_updates, copy_trained, run_cases, train_here, train_there,
 )  # fmt: skip
 
 COEFFICIENT = make_goldens.COEFFICIENT
@@ -68,7 +66,7 @@ def packed_loss(model, ids, targets, positions):
     return loss
 
 
-def compare(poplar, name, work, is_adapted=False, is_packed=False):
+def compare(poplar, work, name, is_adapted=False, is_packed=False):
     measure, batch = make_goldens.balanced_loss, make_goldens.make_balanced_batch()
     if is_packed:
         measure, batch = packed_loss, make_packed_batch()
@@ -87,8 +85,8 @@ def compare(poplar, name, work, is_adapted=False, is_packed=False):
     losses = train_here(poplar, name, work / title, data, [*options, *balanced], more)
     without = train_here(poplar, name, work / f"{title}-plain", data, options, more)
     error = compare_updates(work / title, model, start, is_adapted)
-    gaps = [abs(x - y) / y for x, y in zip(losses, expected)]
-    other = max(abs(x - y) / y for x, y in zip(without, expected))
+    gaps = compare_losses(losses, expected)
+    other = max(compare_losses(without, expected))
     passed = (
         len(losses) == STEPS and gaps[0] <= FIRST_TOLERANCE and max(gaps) <= LOSS_TOLERANCE
         and error <= UPDATE_TOLERANCE and other > 1e-3
@@ -136,17 +134,10 @@ def check_trainer():
 
 
 def main():
-    arguments = checks.make_parser(__doc__).parse_args()
-    checks.quiet_libraries()
-    print(f"{'model':<14} {'first loss':>10} {'losses':>10} {'updates':>10} {'without':>10}")
-    with tempfile.TemporaryDirectory() as work:
-        work = pathlib.Path(work)
-        os.environ["POPLAR_CACHE"] = str(work / "cache")
-        passed = [compare(arguments.poplar, name, work) for name in MODELS]
-        passed.append(compare(arguments.poplar, "mixtral", work, is_adapted=True))
-        passed.append(compare(arguments.poplar, "mixtral", work, is_packed=True))
-        passed.append(check_trainer())
-    return 0 if all(passed) else 1
+    header = f"{'model':<14} {'first loss':>10} {'losses':>10} {'updates':>10} {'without':>10}"
+    cases = [(name,) for name in MODELS] + [("mixtral", True), ("mixtral", False, True)]
+    status = run_cases(__doc__, header, compare, cases)
+    return status if check_trainer() else 1
 
 
 if __name__ == "__main__":

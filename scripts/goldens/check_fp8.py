@@ -22,18 +22,15 @@ Prints a row for each model. Needs the packages of requirements.txt and a build:
   venv/bin/python scripts/goldens/check_fp8.py --poplar build/release/bin/poplar"""
 
 import copy
-import os
-import pathlib
 import sys
-import tempfile
 
 import torch
 import transformers
 
-import checks
 import make_goldens
 from golden_training import (
-    BATCH, GOLDENS, STEPS, add_adapter, compare_updates, copy_trained, train_here, train_there
+    BATCH, GOLDENS, STEPS, add_adapter, compare_losses,
+    compare_updates, copy_trained, run_cases, train_here, train_there,
 )  # fmt: skip
 
 FIRST_TOLERANCE, LOSS_TOLERANCE, UPDATE_TOLERANCE = 1e-6, 1e-2, 0.1
@@ -79,7 +76,7 @@ def round_products(model):
             module.forward = lambda x, layer=module: multiply(x, layer.weight.T, layer.bias)
 
 
-def compare(poplar, name, work, is_adapted=False):
+def compare(poplar, work, name, is_adapted=False):
     title = f"{name}{'-lora' * is_adapted}"
     ids, targets = make_goldens.make_batch(name, BATCH)
     data = GOLDENS / name / "batch3.tokens"
@@ -100,8 +97,8 @@ def compare(poplar, name, work, is_adapted=False):
     losses = train_here(poplar, name, work / title, data, [*options, "--fp8-products"], more)
     without = train_here(poplar, name, work / f"{title}-plain", data, options, more)
     error = compare_updates(work / title, model, start, is_adapted)
-    gaps = [abs(x - y) / y for x, y in zip(losses, expected)]
-    itself, plain = (max(abs(x - y) / y for x, y in zip(each, expected)) for each in (nearby, without))
+    gaps = compare_losses(losses, expected)
+    itself, plain = (max(compare_losses(each, expected)) for each in (nearby, without))
     passed = (
         len(losses) == STEPS and gaps[0] <= FIRST_TOLERANCE and max(gaps) <= LOSS_TOLERANCE
         and error <= UPDATE_TOLERANCE and plain > max(gaps)
@@ -111,15 +108,9 @@ def compare(poplar, name, work, is_adapted=False):
 
 
 def main():
-    arguments = checks.make_parser(__doc__).parse_args()
-    checks.quiet_libraries()
-    print(f"{'model':<14} {'first loss':>10} {'losses':>10} {'itself':>10} {'updates':>10} {'without':>10}")
-    with tempfile.TemporaryDirectory() as work:
-        work = pathlib.Path(work)
-        os.environ["POPLAR_CACHE"] = str(work / "cache")
-        passed = [compare(arguments.poplar, name, work) for name in MODELS]
-        passed.append(compare(arguments.poplar, "llama", work, is_adapted=True))
-    return 0 if all(passed) else 1
+    header = f"{'model':<14} {'first loss':>10} {'losses':>10} {'itself':>10} {'updates':>10} {'without':>10}"
+    cases = [(name,) for name in MODELS] + [("llama", True)]
+    return run_cases(__doc__, header, compare, cases)
 
 
 if __name__ == "__main__":

@@ -18,20 +18,17 @@ steps of AdamW:
 Prints a row for each model. Needs the packages of requirements.txt and a build:
   venv/bin/python scripts/goldens/check_neftune.py --poplar build/release/bin/poplar"""
 
-import os
-import pathlib
 import re
 import sys
-import tempfile
 
 import torch
 import transformers
 
-import checks
 import make_goldens
 from counters import draw_noise
 from golden_training import (
-    BATCH, GOLDENS, STEPS, add_adapter, compare_updates, copy_trained, train_here, train_there
+    BATCH, GOLDENS, STEPS, add_adapter, compare_losses,
+    compare_updates, copy_trained, run_cases, train_here, train_there,
 )  # fmt: skip
 
 ALPHA, SEED = 20, 5
@@ -63,7 +60,7 @@ class Noise:
         torch.Tensor.uniform_ = self.drawn
 
 
-def compare(poplar, name, work, is_adapted):
+def compare(poplar, work, name, is_adapted):
     ids, targets = make_goldens.make_batch(name, BATCH)
     model = transformers.AutoModelForCausalLM.from_pretrained(GOLDENS / name, dtype=torch.float32)
     options, more = [], []
@@ -82,8 +79,8 @@ def compare(poplar, name, work, is_adapted):
     magnitude = float(re.search(r"nn[.]noise .* magnitude (\S+)", (noisy / "model.mlir").read_text()).group(1))
     ((_, bound),) = noise.bounds
     error = compare_updates(noisy, model, start, is_adapted)
-    gap = max(abs(x - y) / y for x, y in zip(losses, expected))
-    other = max(abs(x - y) / y for x, y in zip(without, expected))
+    gap = max(compare_losses(losses, expected))
+    other = max(compare_losses(without, expected))
     passed = (
         len(losses) == STEPS and abs(magnitude / bound - 1) <= 1e-6
         and gap <= LOSS_TOLERANCE and error <= UPDATE_TOLERANCE and other > 100 * LOSS_TOLERANCE
@@ -94,15 +91,9 @@ def compare(poplar, name, work, is_adapted):
 
 
 def main():
-    arguments = checks.make_parser(__doc__).parse_args()
-    checks.quiet_libraries()
-    print(f"{'model':<14} {'magnitude':>10} {'bound':>10} {'losses':>10} {'updates':>10} {'without':>10}")
-    with tempfile.TemporaryDirectory() as work:
-        work = pathlib.Path(work)
-        os.environ["POPLAR_CACHE"] = str(work / "cache")
-        passed = [compare(arguments.poplar, name, work, False) for name in MODELS]
-        passed.append(compare(arguments.poplar, "llama", work, True))
-    return 0 if all(passed) else 1
+    header = f"{'model':<14} {'magnitude':>10} {'bound':>10} {'losses':>10} {'updates':>10} {'without':>10}"
+    cases = [(name, False) for name in MODELS] + [("llama", True)]
+    return run_cases(__doc__, header, compare, cases)
 
 
 if __name__ == "__main__":

@@ -41,7 +41,7 @@ import checks
 import make_goldens
 
 TOLERANCE, FACTOR = check_peft.TOLERANCE, 2
-# Of a row, another factor: 2.1 was measured. PyTorch's own error there is less than half
+# A row has another factor, because 2.1 was measured. PyTorch's own error there is less than half
 # of what it is with all weights trained; Poplar's is as large as that of qwen3.
 FACTORS = {("ministral3", "attention, same", "bf16"): 2.5}
 FAMILIES = [

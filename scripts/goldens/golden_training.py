@@ -9,7 +9,10 @@
 same batch, for check_*.py that compare both."""
 
 import csv
+import os
+import pathlib
 import sys
+import tempfile
 
 import peft
 import torch
@@ -90,3 +93,21 @@ def compare_updates(directory, model, start, is_adapted, weights="model.safetens
         off += float((found[key] - start[key] - update).square().sum())
         size += float(update.square().sum())
     return (off / size) ** 0.5
+
+
+def compare_losses(ours, theirs):
+    """How far each loss is off, relative to theirs."""
+    return [abs(x - y) / y for x, y in zip(ours, theirs)]
+
+
+def run_cases(description, header, compare, cases):
+    """Calls `compare` with the binary, a directory for all, and each of the cases; it tells
+    whether that passed. The exit status of the script."""
+    arguments = checks.make_parser(description).parse_args()
+    checks.quiet_libraries()
+    print(header)
+    with tempfile.TemporaryDirectory() as work:
+        work = pathlib.Path(work)
+        os.environ["POPLAR_CACHE"] = str(work / "cache")
+        passed = [compare(arguments.poplar, work, *case) for case in cases]
+    return 0 if all(passed) else 1

@@ -228,7 +228,7 @@ struct Product {
 
 extern "C" {
 
-// Of Driver.cpp.
+// Driver.cpp has these.
 cuda::Result cuCtxGetDevice(int *device);
 cuda::Result cuDeviceGetAttribute(int *value, int attribute, int device);
 

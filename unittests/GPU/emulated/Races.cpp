@@ -73,7 +73,7 @@ private:
 
 struct Watch {
   const PTXKernel *kernel = nullptr;
-  /// Of the bytes of a granule, the logarithm.
+  /// A granule has 2^`bits` bytes.
   int bits = 0;
   /// Numbers of launches and of blocks, all unlike.
   uint64_t launch = 0, block = 0;

@@ -51,7 +51,7 @@ struct RooflineOp {
   /// The depth of the product grows with the batch (gradients of weights),
   /// instead of its rows.
   bool isDeep = false;
-  /// Of operands that are rounded to 8 bits before.
+  /// Operands are rounded to 8 bits before.
   bool isFP8 = false;
   double count = 1;
 
