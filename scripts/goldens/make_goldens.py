@@ -305,7 +305,7 @@ VARIANTS = {
     ),
     # YaRN whose factor is 1, and queries that would be scaled from position 32 on.
     "ministral3": transformers.Ministral3Config(
-        **SMALL,
+        **SMALL | {"max_position_embeddings": 128},
         head_dim=16,
         pad_token_id=None,
         sliding_window=None,
