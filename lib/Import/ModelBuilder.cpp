@@ -83,23 +83,29 @@ Value Unit::positionEmbedding(StringRef name, Value x, int64_t rows,
       constantRow ? Value() : positions, constantRow);
 }
 
-Value Unit::layerNorm(StringRef name, Value x, double eps) {
+/// The weight and the offset are 1 together.
+static Init initNorm(double offset) {
+  return offset == 1 ? Init::zeros() : Init::ones();
+}
+
+Value Unit::layerNorm(StringRef name, Value x, double eps, double offset,
+                      bool bias) {
   int64_t width = getTensor(x).getDimSize(2);
-  Value gamma = parameter((name + ".weight").str(), {width}, Init::ones());
-  Value beta = parameter((name + ".bias").str(), {width}, Init::zeros());
+  Value gamma = parameter((name + ".weight").str(), {width}, initNorm(offset));
+  Value beta;
+  if (bias)
+    beta = parameter((name + ".bias").str(), {width}, Init::zeros());
   return nn::LayerNormOp::create(builder, at(name), x.getType(), perToken(x),
                                  perToken(x), x, gamma, beta,
-                                 builder.getF64FloatAttr(eps))
+                                 llvm::APFloat(eps), llvm::APFloat(offset))
       .getResult();
 }
 
 Value Unit::rmsNorm(StringRef name, Value x, double eps, int64_t heads,
                     double offset) {
   RankedTensorType type = getTensor(x);
-  // The weight and the offset are 1 together.
-  Value gamma =
-      parameter((name + ".weight").str(), {type.getDimSize(2) / heads},
-                offset == 1 ? Init::zeros() : Init::ones());
+  Value gamma = parameter((name + ".weight").str(),
+                          {type.getDimSize(2) / heads}, initNorm(offset));
   auto rstd = RankedTensorType::get(
       {type.getDimSize(0), type.getDimSize(1) * heads}, builder.getF32Type());
   return nn::RMSNormOp::create(builder, at(name), type, rstd, x, gamma,
@@ -138,9 +144,9 @@ Value Unit::regroup(StringRef name, Value x, int64_t groups, int64_t parts) {
 }
 
 Value Unit::regroupParts(StringRef name, Value x, int64_t groups,
-                         ArrayRef<int64_t> widths) {
+                         ArrayRef<int64_t> widths, bool inverse) {
   return nn::RegroupPartsOp::create(builder, at(name), x.getType(), x, groups,
-                                    widths, /*inverse=*/false);
+                                    widths, inverse);
 }
 
 Value Unit::attention(StringRef name, Value query, Value key, Value value,

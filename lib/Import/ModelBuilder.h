@@ -34,10 +34,11 @@ struct Init {
 
 /// Rotary embeddings: inv_freq, for all columns of a head or for its first
 /// ones, and what the rotated columns are multiplied by. Pairs are of columns
-/// that lie beside each other, or half of the rotated columns apart.
+/// that lie beside each other, or half of the rotated columns apart. All scores
+/// have the factor `scoreScale`.
 struct Rope {
   std::vector<double> frequencies;
-  double scale = 1;
+  double scale = 1, scoreScale = 1;
   bool isInterleaved = false;
 };
 
@@ -63,7 +64,9 @@ public:
                         std::optional<int64_t> paddingIdx = std::nullopt);
   mlir::Value positionEmbedding(llvm::StringRef name, mlir::Value x,
                                 int64_t rows, double stdDev, bool constantRow);
-  mlir::Value layerNorm(llvm::StringRef name, mlir::Value x, double eps);
+  /// `offset` is added to the weight.
+  mlir::Value layerNorm(llvm::StringRef name, mlir::Value x, double eps,
+                        double offset = 0, bool bias = true);
   /// Normalises the rows of x, or each of their `heads`; `offset` is added to
   /// the weight.
   mlir::Value rmsNorm(llvm::StringRef name, mlir::Value x, double eps,
@@ -81,7 +84,8 @@ public:
   mlir::Value regroup(llvm::StringRef name, mlir::Value x, int64_t groups,
                       int64_t parts);
   mlir::Value regroupParts(llvm::StringRef name, mlir::Value x, int64_t groups,
-                           llvm::ArrayRef<int64_t> widths);
+                           llvm::ArrayRef<int64_t> widths,
+                           bool inverse = false);
   /// `key` and `value` are null when `query` is packed.
   struct Attention {
     int64_t heads, kvHeads, headDim;

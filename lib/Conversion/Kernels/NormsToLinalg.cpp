@@ -24,6 +24,11 @@ static Value buildRstd(LinalgBuilder &l, Value sums, double n, double eps) {
   });
 }
 
+/// gamma + offset.
+static Value addOffset(ElementBuilder &b, Value gamma, double offset) {
+  return offset == 0 ? gamma : b.add(gamma, b.f32(offset));
+}
+
 static SmallVector<Value> lowerLayerNorm(LinalgBuilder &l, LayerNormOp op) {
   Value x = op.getX();
   double n = rowLength(x);
@@ -39,15 +44,16 @@ static SmallVector<Value> lowerLayerNorm(LinalgBuilder &l, LayerNormOp op) {
                               return b.mul(centred, centred);
                             });
   Value rstd = buildRstd(l, squares, n, op.getEps().convertToDouble());
-  Value y = l.map("btd", op.getResult().getType(),
-                  {{x, "btd"},
-                   {mean, "bt"},
-                   {rstd, "bt"},
-                   {op.getGamma(), "d"},
-                   {op.getBeta(), "d"}},
-                  [](ElementBuilder &b, ValueRange in) {
+  SmallVector<Operand> operands = {
+      {x, "btd"}, {mean, "bt"}, {rstd, "bt"}, {op.getGamma(), "d"}};
+  if (op.getBeta())
+    operands.push_back({op.getBeta(), "d"});
+  double offset = op.getOffset().convertToDouble();
+  Value y = l.map("btd", op.getResult().getType(), operands,
+                  [=](ElementBuilder &b, ValueRange in) {
                     Value xhat = b.mul(b.sub(in[0], in[1]), in[2]);
-                    return b.add(b.mul(xhat, in[3]), in[4]);
+                    Value scaled = b.mul(xhat, addOffset(b, in[3], offset));
+                    return in.size() == 5 ? b.add(scaled, in[4]) : scaled;
                   });
   return {y, mean, rstd};
 }
@@ -61,11 +67,6 @@ Value poplar::mapHeads(LinalgBuilder &l, Value like, int64_t heads,
                    [&](ElementBuilder &b, ValueRange in, ValueRange) {
                      return SmallVector<Value>{body(b, in)};
                    })[0];
-}
-
-/// gamma + offset.
-static Value addOffset(ElementBuilder &b, Value gamma, double offset) {
-  return offset == 0 ? gamma : b.add(gamma, b.f32(offset));
 }
 
 static SmallVector<Value> lowerRMSNorm(LinalgBuilder &l, RMSNormOp op) {
@@ -85,28 +86,31 @@ static SmallVector<Value> lowerRMSNorm(LinalgBuilder &l, RMSNormOp op) {
   return {y, rstd};
 }
 
-// With w = dy gamma and xhat the normalised row,
+// With w = dy (gamma + offset) and xhat the normalised row,
 //   layer_norm: dx = rstd (w - mean(w) - xhat mean(w xhat))
 //   rms_norm:   dx = rstd (w - xhat mean(w xhat)).
 
 static SmallVector<Value> lowerLayerNormGrad(LinalgBuilder &l,
                                              LayerNormGradOp op) {
   double n = rowLength(op.getX());
+  double offset = op.getOffset().convertToDouble();
   Operand dy{op.getDy(), "btd"}, x{op.getX(), "btd"}, gamma{op.getGamma(), "d"},
       mean{op.getMean(), "bt"}, rstd{op.getRstd(), "bt"};
-  Value sums = l.sumRows({dy, gamma}, [](ElementBuilder &b, ValueRange in) {
-    return b.mul(in[0], in[1]);
-  });
+  // dy (gamma + offset).
+  auto weigh = [=](ElementBuilder &b, ValueRange in) {
+    return b.mul(in[0], addOffset(b, in[1], offset));
+  };
+  Value sums = l.sumRows({dy, gamma}, weigh);
   Value products = l.sumRows({dy, gamma, x, mean, rstd},
-                             [](ElementBuilder &b, ValueRange in) {
+                             [=](ElementBuilder &b, ValueRange in) {
                                Value xhat = b.mul(b.sub(in[2], in[3]), in[4]);
-                               return b.mul(b.mul(in[0], in[1]), xhat);
+                               return b.mul(weigh(b, in), xhat);
                              });
   return {l.map("btd", op.getType(),
                 {dy, gamma, x, mean, rstd, {sums, "bt"}, {products, "bt"}},
                 [=](ElementBuilder &b, ValueRange in) {
                   Value inverse = b.f32(1.0 / n), rstd = in[4];
-                  Value w = b.mul(in[0], in[1]);
+                  Value w = weigh(b, in);
                   Value xhat = b.mul(b.sub(in[2], in[3]), rstd);
                   Value c1 = b.mul(in[5], inverse), c2 = b.mul(in[6], inverse);
                   return b.mul(rstd, b.sub(b.sub(w, c1), b.mul(xhat, c2)));

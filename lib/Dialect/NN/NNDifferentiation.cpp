@@ -183,14 +183,15 @@ LogicalResult LayerNormOp::buildVJP(OpBuilder &builder, Gradients &grads) {
   if (grads.isNeeded(getX()))
     grads.add(getX(), LayerNormGradOp::create(
                           builder, getLoc(), getX().getType(), dy, getX(),
-                          getGamma(), getMean(), getRstd()));
+                          getGamma(), getMean(), getRstd(), getOffset()));
   grads.accumulate(getGamma(), [&](Value acc) -> Value {
     return NormGradGammaOp::create(builder, getLoc(), acc.getType(), dy, getX(),
                                    getRstd(), getMean(), acc);
   });
-  grads.accumulate(getBeta(), [&](Value acc) -> Value {
-    return SumRowsOp::create(builder, getLoc(), acc.getType(), dy, acc);
-  });
+  if (getBeta())
+    grads.accumulate(getBeta(), [&](Value acc) -> Value {
+      return SumRowsOp::create(builder, getLoc(), acc.getType(), dy, acc);
+    });
   return success();
 }
 

@@ -306,16 +306,26 @@ static LogicalResult verifyEps(Operation *op, const APFloat &eps) {
                            << ", expected a finite number above 0";
 }
 
+static LogicalResult verifyOffset(Operation *op, const APFloat &offset) {
+  if (offset.isFinite())
+    return success();
+  return op->emitOpError() << "offset is " << offset.convertToDouble()
+                           << ", expected a finite number";
+}
+
 // - result as x [B,T,D]; gamma and beta [D] of its element type; mean and rstd
-//   [B,T]; eps > 0
+//   [B,T]; eps > 0; offset finite
 LogicalResult LayerNormOp::verify() {
   Named x{"x", getX()}, gamma{"gamma", getGamma()}, beta{"beta", getBeta()};
   if (failed(expectSameType(*this, {"result", getResult()}, x)) ||
       failed(expectPerColumn(*this, gamma, x)) ||
-      failed(expectPerColumn(*this, beta, x)) ||
-      failed(expectSameElements(*this, {x, gamma, beta})) ||
+      failed(expectSameElements(*this, {x, gamma})) ||
       failed(expectPerToken(*this, {"mean", getMean()}, x)) ||
-      failed(expectPerToken(*this, {"rstd", getRstd()}, x)))
+      failed(expectPerToken(*this, {"rstd", getRstd()}, x)) ||
+      failed(verifyOffset(*this, getOffset())))
+    return failure();
+  if (getBeta() && (failed(expectPerColumn(*this, beta, x)) ||
+                    failed(expectSameElements(*this, {x, beta}))))
     return failure();
   return verifyEps(*this, getEps());
 }
@@ -331,13 +341,6 @@ static LogicalResult verifyHeads(Operation *op, int64_t heads, Named gamma,
   if (failed(expectShape(op, gamma, {shape[2] / heads}, x)))
     return failure();
   return expectShape(op, rstd, {shape[0], shape[1] * heads}, x);
-}
-
-static LogicalResult verifyOffset(Operation *op, const APFloat &offset) {
-  if (offset.isFinite())
-    return success();
-  return op->emitOpError() << "offset is " << offset.convertToDouble()
-                           << ", expected a finite number";
 }
 
 // - result as x [B,T,D]; gamma [D/heads] of its element type; rstd
@@ -377,10 +380,11 @@ static LogicalResult verifyNormGrad(Operation *op, Named dy, Named x,
   return verifyHeads(op, heads, gamma, rstd, x);
 }
 
-// - dy and result as x [B,T,D]; gamma [D]; mean and rstd [B,T]
+// - dy and result as x [B,T,D]; gamma [D]; mean and rstd [B,T]; offset finite
 LogicalResult LayerNormGradOp::verify() {
   Named x{"x", getX()};
-  if (failed(verifyNormGrad(*this, {"dy", getDy()}, x, {"gamma", getGamma()},
+  if (failed(verifyOffset(*this, getOffset())) ||
+      failed(verifyNormGrad(*this, {"dy", getDy()}, x, {"gamma", getGamma()},
                             {"rstd", getRstd()}, {"result", getResult()},
                             /*heads=*/1)))
     return failure();

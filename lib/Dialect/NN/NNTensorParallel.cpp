@@ -363,7 +363,8 @@ LogicalResult LayerNormOp::shard(UnitSharding &s) {
   if (!s.getTokens(getX()))
     return failure();
   s.getParameter(getGamma(), wholeShare);
-  s.getParameter(getBeta(), wholeShare);
+  if (getBeta())
+    s.getParameter(getBeta(), wholeShare);
   s.clone(*this, {Layout::Tokens, {}});
   return success();
 }

@@ -111,6 +111,21 @@ func.func @layer_norm(%x: tensor<?x4x8xbf16>, %g: tensor<8xbf16>, %b: tensor<8xb
 
 // -----
 
+// What is added to gamma is 1; nothing is added to the product.
+// CHECK-LABEL: func @layer_norm_offset
+func.func @layer_norm_offset(%x: tensor<?x4x8xf32>, %g: tensor<8xf32>) -> (tensor<?x4x8xf32>, tensor<?x4xf32>, tensor<?x4xf32>) {
+  // CHECK: iterator_types = ["parallel", "parallel", "parallel"]
+  // CHECK: arith.subf
+  // CHECK: arith.mulf
+  // CHECK: %[[GAMMA:.+]] = arith.addf %{{.+}}, %{{.+}}
+  // CHECK: %[[Y:.+]] = arith.mulf %{{.+}}, %[[GAMMA]]
+  // CHECK-NEXT: linalg.yield %[[Y]]
+  %0:3 = nn.layer_norm %x, %g eps 1.0e-5 offset 1.0 : (tensor<?x4x8xf32>, tensor<8xf32>) -> (tensor<?x4x8xf32>, tensor<?x4xf32>, tensor<?x4xf32>)
+  return %0#0, %0#1, %0#2 : tensor<?x4x8xf32>, tensor<?x4xf32>, tensor<?x4xf32>
+}
+
+// -----
+
 // CHECK-LABEL: func @column_sums
 // CHECK-SAME: %[[ACC:[^:]+]]: tensor<8xf32>
 func.func @column_sums(%acc: tensor<8xf32>, %dy: tensor<?x4x8xf32>, %x: tensor<?x4x8xf32>, %mean: tensor<?x4xf32>, %rstd: tensor<?x4xf32>) -> tensor<8xf32> {

@@ -531,6 +531,14 @@ func.func @f(%x: tensor<?x4x8xf32>, %g: tensor<8xf32>) {
 // -----
 
 func.func @f(%x: tensor<?x4x8xf32>, %g: tensor<8xf32>) {
+  // expected-error @below {{offset is INF, expected a finite number}}
+  %0:3 = nn.layer_norm %x, %g eps 1.0e-5 offset 0x7FF0000000000000 : (tensor<?x4x8xf32>, tensor<8xf32>) -> (tensor<?x4x8xf32>, tensor<?x4xf32>, tensor<?x4xf32>)
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x4x8xf32>, %g: tensor<8xf32>) {
   // expected-error @below {{eps is -1.000000e+00, expected a finite number above 0}}
   %0:3 = nn.layer_norm %x, %g, %g eps -1.0 : (tensor<?x4x8xf32>, tensor<8xf32>, tensor<8xf32>) -> (tensor<?x4x8xf32>, tensor<?x4xf32>, tensor<?x4xf32>)
   return

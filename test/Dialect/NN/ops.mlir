@@ -54,6 +54,8 @@ func.func @forward(%x: tensor<?x4x8xf32>,
   %r4 = nn.linear %x, %wt layout in_out : (tensor<?x4x8xf32>, tensor<8x16xf32>) -> tensor<?x4x16xf32>
   // CHECK: nn.layer_norm %{{.*}}, %{{.*}}, %{{.*}} eps 1.000000e-05 : (tensor<?x4x8xf32>, tensor<8xf32>, tensor<8xf32>) -> (tensor<?x4x8xf32>, tensor<?x4xf32>, tensor<?x4xf32>)
   %r5:3 = nn.layer_norm %x, %g, %b eps 1.000000e-05 : (tensor<?x4x8xf32>, tensor<8xf32>, tensor<8xf32>) -> (tensor<?x4x8xf32>, tensor<?x4xf32>, tensor<?x4xf32>)
+  // CHECK: nn.layer_norm %{{.*}}, %{{.*}} eps 1.000000e-05 offset 1.000000e+00 : (tensor<?x4x8xf32>, tensor<8xf32>) -> (tensor<?x4x8xf32>, tensor<?x4xf32>, tensor<?x4xf32>)
+  %r5b:3 = nn.layer_norm %x, %g eps 1.000000e-05 offset 1.000000e+00 : (tensor<?x4x8xf32>, tensor<8xf32>) -> (tensor<?x4x8xf32>, tensor<?x4xf32>, tensor<?x4xf32>)
   // CHECK: nn.rms_norm %{{.*}}, %{{.*}} eps 1.000000e-05 : (tensor<?x4x8xf32>, tensor<8xf32>) -> (tensor<?x4x8xf32>, tensor<?x4xf32>)
   %r6:2 = nn.rms_norm %x, %g eps 1.000000e-05 : (tensor<?x4x8xf32>, tensor<8xf32>) -> (tensor<?x4x8xf32>, tensor<?x4xf32>)
   // CHECK: nn.rope %{{.*}} head_dim 4 inv_freq [1.000000e+00, 1.000000e-02] : tensor<?x4x8xf32>
@@ -128,6 +130,8 @@ func.func @gradients(%x: tensor<?x4x8xf32>,
   %r5p = nn.norm_grad_gamma %x, %y rstd %pt into %g : (tensor<?x4x8xf32>, tensor<?x4x8xf32>, tensor<?x4xf32>, tensor<8xf32>) -> tensor<8xf32>
   // CHECK: nn.layer_norm_grad %{{.*}}, %{{.*}}, %{{.*}} mean %{{.*}} rstd %{{.*}} : (tensor<?x4x8xf32>, tensor<?x4x8xf32>, tensor<8xf32>, tensor<?x4xf32>, tensor<?x4xf32>) -> tensor<?x4x8xf32>
   %r6 = nn.layer_norm_grad %x, %y, %g mean %pt rstd %pt2 : (tensor<?x4x8xf32>, tensor<?x4x8xf32>, tensor<8xf32>, tensor<?x4xf32>, tensor<?x4xf32>) -> tensor<?x4x8xf32>
+  // CHECK: nn.layer_norm_grad %{{.*}}, %{{.*}}, %{{.*}} mean %{{.*}} rstd %{{.*}} offset 1.000000e+00 : (tensor<?x4x8xf32>, tensor<?x4x8xf32>, tensor<8xf32>, tensor<?x4xf32>, tensor<?x4xf32>) -> tensor<?x4x8xf32>
+  %r6b = nn.layer_norm_grad %x, %y, %g mean %pt rstd %pt2 offset 1.000000e+00 : (tensor<?x4x8xf32>, tensor<?x4x8xf32>, tensor<8xf32>, tensor<?x4xf32>, tensor<?x4xf32>) -> tensor<?x4x8xf32>
   // CHECK: nn.rms_norm_grad %{{.*}}, %{{.*}}, %{{.*}} rstd %{{.*}} : (tensor<?x4x8xf32>, tensor<?x4x8xf32>, tensor<8xf32>, tensor<?x4xf32>) -> tensor<?x4x8xf32>
   %r7 = nn.rms_norm_grad %x, %y, %g rstd %pt : (tensor<?x4x8xf32>, tensor<?x4x8xf32>, tensor<8xf32>, tensor<?x4xf32>) -> tensor<?x4x8xf32>
   // CHECK: nn.attention_grad %{{.*}} out %{{.*}} lse %{{.*}} qkv %{{.*}}, %{{.*}}, %{{.*}} causal heads 2 kv_heads 1 scale 5.000000e-01 window 3 : (tensor<?x4x8xf32>, tensor<?x4x8xf32>, tensor<?x2x4xf32>, tensor<?x4x8xf32>, tensor<?x4x4xf32>, tensor<?x4x4xf32>) -> (tensor<?x4x8xf32>, tensor<?x4x4xf32>, tensor<?x4x4xf32>)

@@ -143,15 +143,18 @@ def NN_LinearOp : NN_ForwardOp<"linear", [], [], /*hasSplit=*/1> {
 def NN_LayerNormOp : NN_ForwardOp<"layer_norm"> {
   let summary = "Normalises rows to zero mean and unit variance";
   let description = [{
-    Results: y, and per token the f32 mean and 1/sqrt(var + eps), which its
-    gradient needs. Statistics are computed in f32 for every element type.
+    Results: y = (x - mean) rstd (gamma + offset) + beta, and per token the f32
+    mean and rstd = 1/sqrt(var + eps), which its gradient needs. Statistics are
+    computed in f32 for every element type. Without beta, nothing is added
+    (Cohere). The offset is 1 where checkpoints hold gamma - 1 (Nemotron).
   }];
-  let arguments = (ins NN_Activation:$x, NN_Vector:$gamma, NN_Vector:$beta,
-                       F64Attr:$eps);
+  let arguments = (ins NN_Activation:$x, NN_Vector:$gamma,
+                       Optional<NN_Vector>:$beta, F64Attr:$eps,
+                       DefaultValuedAttr<F64Attr, "0.0">:$offset);
   let results = (outs NN_Activation:$result, NN_PerToken:$mean,
                       NN_PerToken:$rstd);
   let assemblyFormat = [{
-    $x `,` $gamma `,` $beta `eps` $eps attr-dict
+    $x `,` $gamma (`,` $beta^)? `eps` $eps (`offset` $offset^)? attr-dict
     `:` functional-type(operands, results)
   }];
 }
@@ -407,10 +410,12 @@ def NN_NormGradGammaOp : NN_GradientOp<"norm_grad_gamma",
 def NN_LayerNormGradOp : NN_GradientOp<"layer_norm_grad"> {
   let summary = "Gradient of layer_norm with respect to x";
   let arguments = (ins NN_Activation:$dy, NN_Activation:$x, NN_Vector:$gamma,
-                       NN_PerToken:$mean, NN_PerToken:$rstd);
+                       NN_PerToken:$mean, NN_PerToken:$rstd,
+                       DefaultValuedAttr<F64Attr, "0.0">:$offset);
   let results = (outs NN_Activation:$result);
   let assemblyFormat = [{
-    $dy `,` $x `,` $gamma `mean` $mean `rstd` $rstd attr-dict
+    $dy `,` $x `,` $gamma `mean` $mean `rstd` $rstd (`offset` $offset^)?
+    attr-dict
     `:` functional-type(operands, results)
   }];
 }
