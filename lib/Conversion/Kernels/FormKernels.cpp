@@ -75,10 +75,25 @@ bool isRowLocal(linalg::GenericOp op, OpOperand &operand) {
          map.getResult(1) == getAffineDimExpr(1, map.getContext());
 }
 
-/// The first op after the group's start that uses one of its results without
-/// being a member (or `candidate`): the group must have run by then.
-Operation *getFirstUser(const Group &group, Operation *candidate) {
+using Groups = SmallVector<Group>;
+
+/// The group that has `op`; null if there is none.
+const Group *findGroup(const Groups &groups, Operation *op) {
+  const auto *found = llvm::find_if(
+      groups, [&](const Group &group) { return group.contains(op); });
+  return found == groups.end() ? nullptr : found;
+}
+
+/// The first op that uses one of the group's results without being a member (or
+/// `candidate`): the group must have run by then. A user in another group runs
+/// with that, which may be before its own place.
+Operation *getFirstUser(const Groups &groups, const Group &group,
+                        Operation *candidate) {
   Operation *firstUser = nullptr;
+  auto add = [&](Operation *user) {
+    if (user && (!firstUser || user->isBeforeInBlock(firstUser)))
+      firstUser = user;
+  };
   Block *block = group.ops.front()->getBlock();
   for (linalg::GenericOp member : group.ops)
     for (Operation *user : member->getUsers()) {
@@ -86,8 +101,9 @@ Operation *getFirstUser(const Group &group, Operation *candidate) {
         user = user->getParentOp();
       if (user == candidate || group.contains(user) || isInitializer(user))
         continue;
-      if (!firstUser || user->isBeforeInBlock(firstUser))
-        firstUser = user;
+      add(user);
+      if (const Group *other = findGroup(groups, user))
+        add(getFirstUser(groups, *other, candidate));
     }
   return firstUser;
 }
@@ -113,16 +129,22 @@ bool isRelated(const Group &group, linalg::GenericOp op) {
 }
 
 /// Why `op` may not join the group; empty if it may.
-StringRef findObstacle(const Group &group, const KernelDomain &domain,
-                       linalg::GenericOp op) {
+StringRef findObstacle(const Groups &groups, const Group &group,
+                       const KernelDomain &domain, linalg::GenericOp op) {
   if (!isRelated(group, op))
     return kUnrelated;
   if (!(group.domain == domain))
     return "its iteration space differs";
-  Operation *limit = getFirstUser(group, op);
+  Operation *limit = getFirstUser(groups, group, op);
   auto isAvailable = [&](Value value) {
     Operation *def = value.getDefiningOp();
-    return !limit || !def || isInitializer(def) || def->isBeforeInBlock(limit);
+    if (!limit || !def || isInitializer(def))
+      return true;
+    if (const Group *other = findGroup(groups, def))
+      return llvm::all_of(other->ops, [&](linalg::GenericOp member) {
+        return member->isBeforeInBlock(limit);
+      });
+    return def->isBeforeInBlock(limit);
   };
   constexpr StringLiteral late = "it reads what is computed after the kernel";
   for (Value capture : getCaptures(op)) {
@@ -213,7 +235,8 @@ public:
 
 private:
   LogicalResult formKernels(func::FuncOp function);
-  LogicalResult outline(const Group &group, bool updateInPlace);
+  LogicalResult outline(const Groups &groups, const Group &group,
+                        bool updateInPlace);
   FailureOr<exec::KernelOp> buildKernel(const Group &group,
                                         const KernelValues &values,
                                         bool updateInPlace);
@@ -228,13 +251,13 @@ private:
 } // namespace
 
 /// Adds `op` to the latest group that it may join, or to one of its own.
-static void addToGroup(SmallVectorImpl<Group> &groups,
-                       const KernelDomain &domain, linalg::GenericOp op) {
+static void addToGroup(Groups &groups, const KernelDomain &domain,
+                       linalg::GenericOp op) {
   // Why the latest group that shares values with it was not joined.
   StringRef obstacle;
   StringRef first;
   for (Group &group : llvm::reverse(groups)) {
-    StringRef found = findObstacle(group, domain, op);
+    StringRef found = findObstacle(groups, group, domain, op);
     if (found.empty()) {
       remark::passed(op.getLoc(), getRemarkOptions("JoinsKernel", op))
           << remark::metric("Op", describe(op))
@@ -255,7 +278,7 @@ static void addToGroup(SmallVectorImpl<Group> &groups,
 }
 
 LogicalResult FormKernelsPass::formKernels(func::FuncOp function) {
-  SmallVector<Group> groups;
+  Groups groups;
   for (linalg::GenericOp op : function.getOps<linalg::GenericOp>()) {
     std::optional<KernelDomain> domain = getKernelDomain(op);
     if (!domain)
@@ -271,9 +294,12 @@ LogicalResult FormKernelsPass::formKernels(func::FuncOp function) {
       getOperation().getOps<exec::OptimizerOp>(), [&](auto optimizer) {
         return optimizer.runs(function.getSymNameAttr());
       });
-  for (const Group &group : groups)
-    if (failed(outline(group, updateInPlace)))
+  for (Group &group : groups) {
+    if (failed(outline(groups, group, updateInPlace)))
       return failure();
+    // They are erased.
+    group.ops.clear();
+  }
 
   // What only initialised kernels is now inside them.
   for (Operation &op :
@@ -433,9 +459,10 @@ FormKernelsPass::buildKernel(const Group &group, const KernelValues &values,
 }
 
 /// Puts a dispatch of the kernel in the place of the group's ops.
-static void replaceByDispatch(const Group &group, const KernelValues &values,
+static void replaceByDispatch(const Groups &groups, const Group &group,
+                              const KernelValues &values,
                               exec::KernelOp kernel) {
-  Operation *firstUser = getFirstUser(group, /*candidate=*/nullptr);
+  Operation *firstUser = getFirstUser(groups, group, /*candidate=*/nullptr);
   OpBuilder builder(firstUser ? firstUser : group.ops.back()->getNextNode());
   auto call = exec::DispatchOp::create(
       builder, group.ops.front()->getLoc(),
@@ -477,7 +504,8 @@ exec::KernelOp FormKernelsPass::findAlike(exec::KernelOp kernel, size_t hash) {
   return nullptr;
 }
 
-LogicalResult FormKernelsPass::outline(const Group &group, bool updateInPlace) {
+LogicalResult FormKernelsPass::outline(const Groups &groups, const Group &group,
+                                       bool updateInPlace) {
   KernelValues values = collectValues(group, updateInPlace);
   FailureOr<exec::KernelOp> kernel = buildKernel(group, values, updateInPlace);
   if (failed(kernel))
@@ -500,6 +528,6 @@ LogicalResult FormKernelsPass::outline(const Group &group, bool updateInPlace) {
       << remark::metric("Arguments", values.inputs.size())
       << remark::metric("Results", values.outputs.size())
       << remark::metric("New", isNew);
-  replaceByDispatch(group, values, called);
+  replaceByDispatch(groups, group, values, called);
   return success();
 }

@@ -200,6 +200,43 @@ func.func @accumulate(%dy: tensor<?x4x8xf32>, %b: tensor<8xf32>, %c: tensor<8xf3
 
 #btd = affine_map<(d0, d1, d2) -> (d0, d1, d2)>
 
+// The last op joins the second one, which has to run before the linear op; so has
+// the first op then, whose result only the last one reads.
+
+// CHECK-LABEL: func @early
+// CHECK: %[[A:.+]] = exec.dispatch @{{.+}}(%arg0)
+// CHECK: %[[B:.+]]:2 = exec.dispatch @{{.+}}(%arg1, %arg2, %[[A]])
+// CHECK: nn.linear %[[B]]#0
+func.func @early(%x: tensor<?x4x8xf32>, %y: tensor<?x4x8xf32>, %p: tensor<?x4x8xf32>, %w: tensor<8x8xf32>) -> (tensor<?x4x8xf32>, tensor<?x4x8xf32>) {
+  %c0 = arith.constant 0 : index
+  %b = tensor.dim %x, %c0 : tensor<?x4x8xf32>
+  %e = tensor.empty(%b) : tensor<?x4x8xf32>
+  %0 = linalg.generic {indexing_maps = [#btd, #btd], iterator_types = ["parallel", "parallel", "parallel"]}
+      ins(%x : tensor<?x4x8xf32>) outs(%e : tensor<?x4x8xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %s = arith.negf %a : f32
+    linalg.yield %s : f32
+  } -> tensor<?x4x8xf32>
+  %1 = linalg.generic {indexing_maps = [#btd, #btd, #btd], iterator_types = ["parallel", "parallel", "parallel"]}
+      ins(%y, %p : tensor<?x4x8xf32>, tensor<?x4x8xf32>) outs(%e : tensor<?x4x8xf32>) {
+  ^bb0(%a: f32, %c: f32, %o: f32):
+    %s = arith.mulf %a, %c : f32
+    linalg.yield %s : f32
+  } -> tensor<?x4x8xf32>
+  %2 = nn.linear %1, %w : (tensor<?x4x8xf32>, tensor<8x8xf32>) -> tensor<?x4x8xf32>
+  %3 = linalg.generic {indexing_maps = [#btd, #btd, #btd], iterator_types = ["parallel", "parallel", "parallel"]}
+      ins(%0, %p : tensor<?x4x8xf32>, tensor<?x4x8xf32>) outs(%e : tensor<?x4x8xf32>) {
+  ^bb0(%a: f32, %c: f32, %o: f32):
+    %s = arith.mulf %a, %c : f32
+    linalg.yield %s : f32
+  } -> tensor<?x4x8xf32>
+  return %2, %3 : tensor<?x4x8xf32>, tensor<?x4x8xf32>
+}
+
+// -----
+
+#btd = affine_map<(d0, d1, d2) -> (d0, d1, d2)>
+
 // Of the same domain, but with nothing in common: fusing them would only widen
 // the working set.
 
