@@ -32,6 +32,8 @@ const std::vector<Family> &getFamilies();
 
 /// The families of one file each, in any order.
 std::vector<Family> getBertFamilies();
+std::vector<Family> getCohereFamilies();
+std::vector<Family> getDeepSeekFamilies();
 std::vector<Family> getGemmaFamilies();
 std::vector<Family> getGLMFamilies();
 std::vector<Family> getGPT2Families();
@@ -165,6 +167,13 @@ struct RopeShape {
   /// Queries behind the original positions are scaled by more
   /// (llama_4_scaling_beta), so that no sequence may be longer.
   bool scalesFarQueries = false;
+  /// Scaling by YaRN's mscale_all_dim is that of scores, too (DeepSeek).
+  bool scalesScores = false;
+  /// A constant stretches the base of dynamic scaling (`alpha`, Hunyuan).
+  bool hasAlpha = false;
+  /// The part that partial_rotary_factor must say, where that is known from
+  /// elsewhere (Mistral 4); 0 where it is not.
+  double knownPart = 0;
 };
 
 /// Rotary embeddings by the configuration's rope_theta and scaling.
@@ -173,8 +182,11 @@ Rope getRope(const Config &config, const RopeShape &shape);
 /// The keys that getRope reads. Only some families rotate parts of heads.
 llvm::ArrayRef<Key> getRopeKeys();
 llvm::ArrayRef<Key> getPartialRopeKeys();
-/// Where RopeShape::scalesFarQueries.
+/// Where RopeShape::scalesFarQueries, where there is a knownPart, too, and
+/// where RopeShape::hasAlpha.
 llvm::ArrayRef<Key> getFarQueryRopeKeys();
+llvm::ArrayRef<Key> getKnownPartRopeKeys();
+llvm::ArrayRef<Key> getAlphaRopeKeys();
 /// Where rope_parameters has an object for each type of layers.
 llvm::ArrayRef<Key> getLayeredRopeKeys();
 

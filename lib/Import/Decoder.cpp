@@ -110,12 +110,18 @@ bool DecoderBuilder::readAttention() {
   config.divide("num_attention_heads", attention.heads, "num_key_value_heads",
                 attention.kvHeads);
   // Where head_dim is given, the heads need not divide the hidden size.
-  bool isGiven = family.headDim || config["head_dim"].isPresent();
+  bool isGiven =
+      family.headDim || family.latent.keyRank || config["head_dim"].isPresent();
   if (!isGiven)
     config.divide("hidden_size", hidden, "num_attention_heads",
                   attention.heads);
-  attention.headDim = config.getSize(
-      "head_dim", family.headDim ? family.headDim : hidden / attention.heads);
+  const LatentAttention &latent = family.latent;
+  attention.headDim =
+      latent.keyRank
+          ? latent.plainDim + latent.rotatedDim
+          : config.getSize("head_dim", family.headDim
+                                           ? family.headDim
+                                           : hidden / attention.heads);
   attention.scale = family.attentionScale.value_or(
       1 / std::sqrt(static_cast<double>(attention.headDim)));
   attention.causal = true;
@@ -127,10 +133,11 @@ bool DecoderBuilder::readAttention() {
   if (config.failed())
     return false;
   for (RopeShape shape : family.ropes) {
-    shape.headDim = attention.headDim;
+    shape.headDim = latent.keyRank ? latent.rotatedDim : attention.headDim;
     shape.positions = positions;
     shape.seqLen = seqLen;
     ropes.push_back(getRope(config, shape));
+    attention.scale *= ropes.back().scoreScale;
   }
   paddingIdx = config.getPaddingIdx(vocabSize, family.paddingIdx);
   return !config.failed();
@@ -152,7 +159,7 @@ Value DecoderBuilder::joinSums(Unit &unit, Value x, Value sums) {
 
 Value DecoderBuilder::norm(Unit &unit, StringRef name, Value x) {
   if (family.layerNorm)
-    return unit.layerNorm(name, x, eps);
+    return unit.layerNorm(name, x, eps, family.normOffset, family.normBias);
   return unit.rmsNorm(name, x, eps, /*heads=*/1, family.normOffset);
 }
 
@@ -209,15 +216,19 @@ Value DecoderBuilder::projectQKV(Unit &unit, Value x, const LayerKind &kind) {
   }
   Value key = project("self_attn.k_proj", keyWidth);
   Value value = project("self_attn.v_proj", keyWidth);
-  if (family.qkNorm != Decoder::QKNorm::None) {
-    bool perHead = family.qkNorm == Decoder::QKNorm::PerHead;
-    query = unit.rmsNorm("self_attn.q_norm", query, eps,
-                         perHead ? attention.heads : 1, family.normOffset);
-    key = unit.rmsNorm("self_attn.k_norm", key, eps,
-                       perHead ? attention.kvHeads : 1, family.normOffset);
-  }
-  Value attended =
-      attendTo(unit, shape, {rotate(query, 0), rotate(key, 0), value});
+  auto prepare = [&](Value value, StringRef name, int64_t heads) {
+    if (family.qkNorm == Decoder::QKNorm::None)
+      return rotate(value, 0);
+    if (family.qkNorm == Decoder::QKNorm::Whole)
+      heads = 1;
+    if (family.rotatesBeforeNorm)
+      return unit.rmsNorm(name, rotate(value, 0), eps, heads,
+                          family.normOffset);
+    return rotate(unit.rmsNorm(name, value, eps, heads, family.normOffset), 0);
+  };
+  query = prepare(query, family.names.queryNorm, attention.heads);
+  key = prepare(key, family.names.keyNorm, attention.kvHeads);
+  Value attended = attendTo(unit, shape, {query, key, value});
   return gate ? unit.multiply(attended, unit.sigmoid("self_attn.gate", gate))
               : attended;
 }
@@ -276,8 +287,12 @@ Value DecoderBuilder::attendLinearly(Unit &unit, Value x) {
 Value DecoderBuilder::attend(Unit &unit, Value x, const LayerKind &kind) {
   if (kind.isLinear)
     return attendLinearly(unit, x);
-  return unit.linear(family.names.attentionOutput, projectQKV(unit, x, kind),
-                     hidden, stdDev, family.outputBias);
+  Value attended = family.latent.keyRank
+                       ? attendLatent(unit, x, family.latent, attention,
+                                      ropes[kind.rope], stdDev)
+                       : projectQKV(unit, x, kind);
+  return unit.linear(family.names.attentionOutput, attended, hidden, stdDev,
+                     family.outputBias);
 }
 
 /// The activation of one product times another.
@@ -306,12 +321,14 @@ Value DecoderBuilder::feedForward(Unit &unit, Value x) {
   return narrow(unit.multiply(unit.activation(activation, gate), up));
 }
 
-/// The expert that all tokens go to, by a score of its own.
+/// The expert that all tokens go to, maybe by a score of its own.
 Value DecoderBuilder::shareExpert(Unit &unit, Value x) {
   const Mixture &m = family.mixture;
-  std::string name = m.name + ".shared_expert", router = name + "_gate";
+  std::string name = m.name + "." + m.shared, router = name + "_gate";
   Value product = widenGated(unit, x, name, name + ".up_proj", m.sharedInner);
   product = unit.linear(name + ".down_proj", product, hidden, stdDev, false);
+  if (!m.sharedHasGate)
+    return product;
   Value logit = unit.linear(router, x, 1, stdDev, false);
   return unit.weigh(name, product, unit.score(router, logit));
 }
@@ -343,6 +360,7 @@ Value DecoderBuilder::mixExperts(Unit &unit, Value x, Value &sums) {
   product = unit.weigh(name, product, route.scores);
   Value sum = unit.expertLinear(name, m.down, product, route.experts,
                                 {m.experts, hidden, m.inner, hidden}, stdDev);
+  sum = unit.scale(name, sum, m.scale);
   return m.sharedInner ? unit.add(sum, shareExpert(unit, x)) : sum;
 }
 

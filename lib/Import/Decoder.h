@@ -37,10 +37,14 @@ struct Mixture {
   int64_t experts = 0, perToken = 0;
   /// The inner width of an expert.
   int64_t inner = 0;
-  /// The inner width of an expert that all tokens go to, whose result is
-  /// multiplied by the sigmoid of a logit (`shared_expert` and
-  /// `shared_expert_gate` of the module); 0 without one.
+  /// The inner width of an expert that all tokens go to; 0 without one. Its
+  /// result is multiplied by the sigmoid of a logit, the module's
+  /// `<shared>_gate`, if it has a gate.
   int64_t sharedInner = 0;
+  std::string shared = "shared_expert";
+  bool sharedHasGate = true;
+  /// A factor of the scores.
+  double scale = 1;
   /// The coefficient of the loss that balances experts; 0 for none.
   double balance = 0;
   /// Whether the scores of a token add up to 1.
@@ -65,6 +69,25 @@ struct LinearAttention {
   bool isFused = false;
 };
 
+/// Multi-head latent attention: keys and values are products of one latent
+/// vector, which is narrower than they are.
+struct LatentAttention {
+  /// Widths of the latents of keys and values, and of queries: 0 where these
+  /// have none.
+  int64_t keyRank = 0, queryRank = 0;
+  /// Columns of a head: those of queries and keys that are not rotated, those
+  /// that are, which all heads of keys share, and those of values.
+  int64_t plainDim = 0, rotatedDim = 0, valueDim = 0;
+  /// Biases of what gives the latents.
+  bool bias = false;
+};
+
+/// What comes before the output's product: [B,T,heads * valueDim].
+mlir::Value attendLatent(Unit &unit, mlir::Value x,
+                         const LatentAttention &latent,
+                         const Unit::Attention &shape, const Rope &rope,
+                         double stdDev);
+
 /// Names of modules: those of a layer after its prefix, those of the model
 /// whole.
 struct DecoderNames {
@@ -77,6 +100,8 @@ struct DecoderNames {
               attentionPostNorm = "post_attention_layernorm",
               mlpPostNorm = "post_feedforward_layernorm";
   std::string lastNorm = "model.norm";
+  /// Norms of queries and of keys.
+  std::string queryNorm = "self_attn.q_norm", keyNorm = "self_attn.k_norm";
 };
 
 /// What the families do differently. The defaults are Llama's.
@@ -109,8 +134,8 @@ struct Decoder {
   /// What the feed-forward layers widen is multiplied by a gate.
   bool isGated = true;
 
-  /// Norms with a bias, which subtract the mean.
-  bool layerNorm = false;
+  /// Norms that subtract the mean, with a bias or without.
+  bool layerNorm = false, normBias = true;
   /// What is added to the weights of norms.
   double normOffset = 0;
   /// Norms of what attention and feed-forward layers read; of what they add to
@@ -118,6 +143,8 @@ struct Decoder {
   bool preNorm = true, postNorm = false;
   /// Norms of q and k: of every head, or of all heads together.
   enum class QKNorm { None, PerHead, Whole } qkNorm = QKNorm::None;
+  /// Their norms are behind the rotation.
+  bool rotatesBeforeNorm = false;
   /// Attention and feed-forward layers read the same norm.
   bool isParallel = false;
 
@@ -141,6 +168,8 @@ struct Decoder {
   /// configuration does not have.
   bool hasOnlyMixtures = false;
   LinearAttention linear;
+  /// In place of attention, where keyRank is above 0.
+  LatentAttention latent;
   /// What attention gives is multiplied by the sigmoid of a gate, which q_proj
   /// has behind the queries of each head.
   bool hasOutputGate = false;

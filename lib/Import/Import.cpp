@@ -23,9 +23,10 @@ const std::vector<Family> &import::getFamilies() {
   static const std::vector<Family> families = [] {
     std::vector<Family> all;
     for (auto *getFamilies :
-         {getBertFamilies, getGemmaFamilies, getGLMFamilies, getGPT2Families,
-          getGPTNeoXFamilies, getGptOssFamilies, getLlamaFamilies,
-          getMixtralFamilies, getOlmoFamilies, getPhiFamilies, getQwenFamilies,
+         {getBertFamilies, getCohereFamilies, getDeepSeekFamilies,
+          getGemmaFamilies, getGLMFamilies, getGPT2Families, getGPTNeoXFamilies,
+          getGptOssFamilies, getLlamaFamilies, getMixtralFamilies,
+          getOlmoFamilies, getPhiFamilies, getQwenFamilies,
           getQwenLinearFamilies, getQwenMixtureFamilies})
       llvm::append_range(all, getFamilies());
     llvm::sort(all, [](const Family &a, const Family &b) {

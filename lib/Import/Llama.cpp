@@ -1,4 +1,4 @@
-//===- Llama.cpp - Llama, Mistral, Granite, SmolLM3, Seed-OSS, Arcee ------===//
+//===- Llama.cpp - Llama and the families that are closest to it ----------===//
 //
 // Part of the Poplar project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -218,7 +218,77 @@ static Family getArcee() {
   return {"arcee", "ArceeForCausalLM", keys, buildArcee};
 }
 
+//===----------------------------------------------------------------------===//
+// Hunyuan
+//===----------------------------------------------------------------------===//
+
+static OwningOpRef<ModuleOp> buildHunyuan(const Config &config) {
+  Decoder family;
+  family.architecture = "hunyuan_v1_dense";
+  family.eps = 1e-5;
+  family.paddingIdx = 0;
+  family.qkvBias = family.outputBias = config.getBool("attention_bias", false);
+  family.qkNorm = Decoder::QKNorm::PerHead;
+  family.rotatesBeforeNorm = true;
+  family.names.queryNorm = "self_attn.query_layernorm";
+  family.names.keyNorm = "self_attn.key_layernorm";
+  family.ropes[0].hasAlpha = true;
+  return buildDecoder(config, family);
+}
+
+static Family getHunyuan() {
+  static const std::vector<Key> keys = [] {
+    std::vector<Key> own = {function("attention_bias"),
+                            fixed("mlp_bias", {"false"}),
+                            fixed("use_qk_norm", {"true"}),
+                            fixed("use_cla", {"false"}),
+                            fixed("use_rotary_pos_emb", {"true"}),
+                            fixed("norm_type", {"\"rms\""}),
+                            fixed("num_experts", {"1"})};
+    // Of the first release: other names of keys, other models, classifiers.
+    for (const char *name :
+         {"attention_head_dim", "cla_share_factor", "org_vocab_size",
+          "eod_token_id", "im_start_id", "im_end_id", "im_newline_id",
+          "mask_init_id", "pad_id", "sep_token_id", "text_start_id",
+          "text_end_id", "add_classification_head", "class_num", "dense_list",
+          "pool_type", "enable_lm_head_fp32"})
+      own.push_back(harmless(name));
+    return makeDecoderKeys(std::move(own), getAlphaRopeKeys());
+  }();
+  return {"hunyuan_v1_dense", "HunYuanDenseV1ForCausalLM", keys, buildHunyuan};
+}
+
+//===----------------------------------------------------------------------===//
+// Nemotron
+//===----------------------------------------------------------------------===//
+
+static OwningOpRef<ModuleOp> buildNemotron(const Config &config) {
+  Decoder family;
+  family.architecture = "nemotron";
+  family.maxPositions = 4096;
+  family.epsKey = "norm_eps";
+  family.eps = 1e-5;
+  family.stdDev = 0.0134;
+  family.layerNorm = true;
+  family.normOffset = 1;
+  family.activation = "relu2";
+  family.isGated = false;
+  family.qkvBias = family.outputBias = config.getBool("attention_bias", false);
+  family.mlpBias = config.getBool("mlp_bias", false);
+  family.ropes[0].isPartial = true;
+  family.ropes[0].part = 0.5;
+  return buildDecoder(config, family);
+}
+
+static Family getNemotron() {
+  static const std::vector<Key> keys = makeDecoderKeys(
+      {function("norm_eps"), function("attention_bias"), function("mlp_bias")},
+      getPartialRopeKeys());
+  return {"nemotron", "NemotronForCausalLM", keys, buildNemotron};
+}
+
 std::vector<Family> import::getLlamaFamilies() {
-  return {getLlama(),   getMistral(), getMinistral3(), getGranite(),
-          getSmolLM3(), getSeedOss(), getArcee()};
+  return {getLlama(),   getMistral(), getMinistral3(),
+          getGranite(), getSmolLM3(), getSeedOss(),
+          getArcee(),   getHunyuan(), getNemotron()};
 }

@@ -12,17 +12,22 @@ using namespace mlir;
 using namespace poplar;
 using namespace poplar::import;
 
-void import::readExperts(const Config &config, const char *key, int64_t experts,
-                         int64_t perToken, Mixture &mixture) {
-  mixture.experts = config.getSize(key, experts);
-  mixture.perToken = config.getSize("num_experts_per_tok", perToken);
-  mixture.balance = config.getBalance();
+void import::checkExperts(const Config &config, const char *key,
+                          const Mixture &mixture) {
   if (!config.failed() && mixture.perToken > mixture.experts)
     config["num_experts_per_tok"].error(std::to_string(mixture.perToken) +
                                         " is more than " + key + " = " +
                                         std::to_string(mixture.experts));
   config.checkSize("num_experts_per_tok * the size of an expert",
                    static_cast<double>(mixture.perToken) * mixture.inner);
+}
+
+void import::readExperts(const Config &config, const char *key, int64_t experts,
+                         int64_t perToken, Mixture &mixture) {
+  mixture.experts = config.getSize(key, experts);
+  mixture.perToken = config.getSize("num_experts_per_tok", perToken);
+  mixture.balance = config.getBalance();
+  checkExperts(config, key, mixture);
 }
 
 void import::setSparseLayers(const Config &config, Decoder &family) {

@@ -13,6 +13,10 @@
 
 namespace poplar::import {
 
+/// A token goes to no more experts than there are, under `key`.
+void checkExperts(const Config &config, const char *key,
+                  const Mixture &mixture);
+
 /// How many experts there are, under `key`, and how many a token goes to.
 void readExperts(const Config &config, const char *key, int64_t experts,
                  int64_t perToken, Mixture &mixture);

@@ -55,9 +55,10 @@ static bool isLate(int64_t layer, int64_t maxLayers) {
   return layer >= maxLayers;
 }
 
-static OwningOpRef<ModuleOp> buildQwen2(const Config &config) {
+static OwningOpRef<ModuleOp> buildQwen2Like(const Config &config,
+                                            StringRef architecture) {
   Decoder family;
-  family.architecture = "qwen2";
+  family.architecture = architecture;
   family.maxPositions = 32768;
   family.kvHeads = 32;
   family.qkvBias = true;
@@ -65,9 +66,26 @@ static OwningOpRef<ModuleOp> buildQwen2(const Config &config) {
   return buildDecoder(config, family);
 }
 
+static OwningOpRef<ModuleOp> buildQwen2(const Config &config) {
+  return buildQwen2Like(config, "qwen2");
+}
+
 static Family getQwen2() {
   static const std::vector<Key> keys = makeQwenKeys({});
   return {"qwen2", "Qwen2ForCausalLM", keys, buildQwen2};
+}
+
+/// Qwen2, as the code of its checkpoints has it, with layers that predict
+/// several tokens (`model.mtp_layers`), which no forward pass has.
+static OwningOpRef<ModuleOp> buildMiMo(const Config &config) {
+  return buildQwen2Like(config, "mimo");
+}
+
+static Family getMiMo() {
+  static const std::vector<Key> keys =
+      makeQwenKeys({harmless("num_nextn_predict_layers"), harmless("auto_map"),
+                    fixed("attention_bias", {"true"})});
+  return {"mimo", "MiMoForCausalLM", keys, buildMiMo};
 }
 
 static OwningOpRef<ModuleOp> buildQwen3(const Config &config) {
@@ -89,5 +107,5 @@ static Family getQwen3() {
 }
 
 std::vector<Family> import::getQwenFamilies() {
-  return {getQwen2(), getQwen3()};
+  return {getMiMo(), getQwen2(), getQwen3()};
 }

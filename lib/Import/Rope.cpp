@@ -341,12 +341,33 @@ ArrayRef<Key> import::getPartialRopeKeys() {
   return keys;
 }
 
+static std::vector<Key> makeFarQueryMembers(bool isPartial) {
+  std::vector<Key> table = makeMembers(isPartial);
+  table.push_back(function("llama_4_scaling_beta"));
+  // That of the model is beside the object.
+  table.push_back(harmless("max_position_embeddings"));
+  return table;
+}
+
 ArrayRef<Key> import::getFarQueryRopeKeys() {
+  static const std::vector<Key> members =
+      makeFarQueryMembers(/*isPartial=*/false);
+  static const std::vector<Key> keys = makeWholeRopeKeys(members);
+  return keys;
+}
+
+ArrayRef<Key> import::getKnownPartRopeKeys() {
+  static const std::vector<Key> members =
+      makeFarQueryMembers(/*isPartial=*/true);
+  static const std::vector<Key> keys =
+      makeRopeKeys(members, fixed("partial_rotary_factor", {"null"}));
+  return keys;
+}
+
+ArrayRef<Key> import::getAlphaRopeKeys() {
   static const std::vector<Key> members = [] {
     std::vector<Key> table = makeMembers(/*isPartial=*/false);
-    table.push_back(function("llama_4_scaling_beta"));
-    // That of the model is beside the object.
-    table.push_back(harmless("max_position_embeddings"));
+    table.push_back(function("alpha"));
     return table;
   }();
   static const std::vector<Key> keys = makeWholeRopeKeys(members);
@@ -410,13 +431,49 @@ static void checkFarQueries(const Scaling &scaling) {
     return;
   int64_t original = getOriginalPositions(scaling),
           length = scaling.shape.seqLen;
-  if (length > original)
+  if (length > original && beta.getNumber() != 0)
     beta.error("scales the queries of sequences longer than "
                "original_max_position_embeddings = " +
                std::to_string(original) +
                ", which is not supported, and --seq-len is " +
                std::to_string(length) + ": use --seq-len " +
                std::to_string(original));
+}
+
+/// NTK-aware scaling by a constant, for sequences of any length.
+static std::optional<Floats> getStretched(const Scaling &scaling) {
+  if (!scaling.shape.hasAlpha)
+    return std::nullopt;
+  std::optional<double> alpha = scaling.parameters.getOptional("alpha");
+  if (!alpha || scaling.dim <= 2)
+    return std::nullopt;
+  double exponent = double(scaling.dim) / double(scaling.dim - 2);
+  return invert(
+      getPowers(scaling.base * std::pow(*alpha, exponent), scaling.dim));
+}
+
+/// The square of YaRN's factor by mscale_all_dim, whatever the type.
+static double getScoreScale(const std::string &type, const Scaling &scaling) {
+  if (!scaling.shape.scalesScores || type == "default")
+    return 1;
+  std::optional<double> all = scaling.parameters.getOptional("mscale_all_dim");
+  if (!all)
+    return 1;
+  double factor = getMScale(getFactor(scaling), *all);
+  return factor * factor;
+}
+
+/// Where it is known from elsewhere.
+static void checkPart(const Parameters &parameters, const RopeShape &shape) {
+  if (!shape.knownPart)
+    return;
+  json::Value part = parameters["partial_rotary_factor"];
+  double number = part.getNumber(shape.knownPart);
+  if (number != shape.knownPart)
+    part.error("expected " + std::to_string(shape.knownPart) +
+               ", the part of a head's columns that are rotated, found " +
+               part.describe());
+  parameters.record({"partial_rotary_factor"}, {number, shape.knownPart});
 }
 
 static Rope scale(const std::string &type, const Scaling &scaling) {
@@ -426,7 +483,8 @@ static Rope scale(const std::string &type, const Scaling &scaling) {
     return getLongRope(scaling);
   Floats frequencies;
   if (type == "dynamic") {
-    frequencies = getDynamic(scaling);
+    std::optional<Floats> stretched = getStretched(scaling);
+    frequencies = stretched ? *stretched : getDynamic(scaling);
   } else {
     frequencies = invert(getPowers(scaling.base, scaling.dim));
     if (type == "linear") {
@@ -476,9 +534,11 @@ Rope import::getRope(const Config &config, const RopeShape &shape) {
   Scaling scaling{config, parameters, shape, base, dim};
   if (shape.scalesFarQueries)
     checkFarQueries(scaling);
+  checkPart(parameters, shape);
   if (config.failed())
     return {};
   Rope rope = scale(type, scaling);
+  rope.scoreScale = getScoreScale(type, scaling);
   rope.isInterleaved = shape.isInterleaved;
   return config.failed() ? Rope() : rope;
 }

@@ -31,7 +31,7 @@ static const std::vector<Multimodal> &getMultimodals() {
       {"LlavaForConditionalGeneration", "llava", {"llama", "mistral", "qwen2"}},
       {"Mistral3ForConditionalGeneration",
        "mistral3",
-       {"mistral", "ministral3"}},
+       {"mistral", "ministral3", "mistral4"}},
       {"Qwen3_5ForConditionalGeneration", "qwen3_5", {"qwen3_5_text"}},
       {"Qwen3_5MoeForConditionalGeneration",
        "qwen3_5_moe",

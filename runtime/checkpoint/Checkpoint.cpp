@@ -57,8 +57,9 @@ static void checkTensor(const Tensor &T, const std::string &Name,
 /// Checkpoints of Hugging Face hold buffers, heads and layers that predict
 /// several tokens, which are not trained here.
 static bool isIgnored(std::string_view Name) {
-  if (Name.substr(0, 4) == "mtp.")
-    return true;
+  for (std::string_view Beginning : {"mtp.", "model.mtp_layers."})
+    if (Name.substr(0, Beginning.size()) == Beginning)
+      return true;
   for (std::string_view Ending :
        {".attn.bias", ".attn.masked_bias", ".attention.bias",
         ".attention.masked_bias", "position_ids", "token_type_ids", ".inv_freq",

@@ -46,7 +46,9 @@ TOLERANCE = 1e-5
 # In f32, linear attention is off from f64 at some tokens: of qwen3_5 and qwen3_5_moe by
 # up to 1.2e-4, there and here, where a norm divides a head by next to nothing; of
 # qwen3_next by 7e-5, here alone (num_experts_per_tok = 4), and why is not known.
-TOLERANCES = {"qwen3_5": 5e-5, "qwen3_5_moe": 3e-4, "qwen3_next": 1e-4}
+# Queries of deepseek_v2 that are sums of 1536 products, where q_lora_rank is absent, make
+# large scores: transformers is off from f64 by 1.5e-5, Poplar from transformers by 8e-5.
+TOLERANCES = {"qwen3_5": 5e-5, "qwen3_5_moe": 3e-4, "qwen3_next": 1e-4, "deepseek_v2": 1e-4}
 SEQ_LEN = 24
 ABSENT = "(absent)"
 FAMILIES = ["llama", "gpt2", "bert", "mistral", "qwen2", "qwen3", "olmo2", "granite"]
@@ -54,6 +56,7 @@ FAMILIES += ["smollm3", "phi3", "stablelm", "gemma", "gemma2", "gemma3"]
 FAMILIES += ["gpt_neox", "mixtral", "qwen3_moe", "olmo3", "exaone4", "seed_oss"]
 FAMILIES += ["arcee", "glm", "glm4", "phi", "starcoder2", "qwen3_5"]
 FAMILIES += ["qwen2_moe", "qwen3_5_moe", "qwen3_next", "gpt_oss", "ministral3"]
+FAMILIES += ["hunyuan", "nemotron", "cohere2", "mimo", "deepseek_v2", "mistral4"]
 
 # In use, or in the way of a class' attributes, without being fields.
 EXTRA = {
@@ -364,7 +367,10 @@ class Checker:
             if ours is None:
                 self.failures.append(f"{name} {'.'.join(path)} = {value}: {problem}")
                 return verdict, "differs"
-            error = ((ours - logits).abs().max() / logits.abs().max()).item()
+            error = (ours - logits).abs().max().item()
+            # Norms that subtract the mean leave nothing of a single column.
+            if error:
+                error /= logits.abs().max().item()
             if not error <= TOLERANCES.get(name, TOLERANCE):
                 self.failures.append(
                     f"{name} {'.'.join(path)} = {value}: logits are off by {error:.1e}"

@@ -48,12 +48,15 @@ FAMILIES = [
     "qwen3", "gemma", "gemma2", "gemma3", "phi3", "olmo2", "smollm3", "granite",
     "stablelm", "gpt_neox", "mixtral", "qwen3_moe", "olmo3", "exaone4", "seed_oss",
     "arcee", "glm", "glm4", "phi", "starcoder2", "qwen3_5", "qwen2_moe", "qwen3_5_moe",
-    "qwen3_next", "gpt_oss", "ministral3",
+    "qwen3_next", "gpt_oss", "ministral3", "hunyuan", "nemotron", "cohere2", "mimo",
+    "deepseek_v2", "mistral4",
 ]  # fmt: skip
 ATTENTION = {
     "phi3": ["qkv_proj", "o_proj"],
     "gpt_neox": ["query_key_value", "attention.dense"],
     "phi": ["q_proj", "k_proj", "v_proj", "dense"],
+    "deepseek_v2": ["q_proj", "kv_a_proj_with_mqa", "kv_b_proj", "o_proj"],
+    "mistral4": ["q_a_proj", "q_b_proj", "kv_a_proj_with_mqa", "kv_b_proj", "o_proj"],
 }
 CASES = [
     # What is trained, and how frozen weights of linear layers are held.

@@ -117,8 +117,8 @@ LogicalResult RegroupPartsOp::buildVJP(OpBuilder &builder, Gradients &grads) {
 OpCost RegroupPartsOp::getCost() { return getRowCost(*this, getResult(), 0); }
 
 LogicalResult RegroupPartsOp::shard(UnitSharding &) {
-  return emitOpError("is of linear attention, which devices cannot share yet: "
-                     "plan without `tensor`");
+  return emitOpError("is of linear or latent attention, which devices cannot "
+                     "share yet: plan without `tensor`");
 }
 
 //===----------------------------------------------------------------------===//

@@ -20,15 +20,18 @@ from jobs import DeviceType, Plan, Rank
 
 GOLDENS = os.path.join(jobs.SOURCES, "test", "Integration", "goldens")
 # Others have the ops of these.
-FAMILIES = ("arcee", "bert", "dynamic", "exaone4", "gemma", "gemma2", "gemma3", "glm",
-            "glm4", "gpt2", "gpt_neox", "gpt_neox_serial", "gpt_oss", "granite", "llama",
-            "llama3", "mistral", "mixtral", "olmo2", "olmo3", "phi", "phi3", "qwen2",
-            "qwen2_moe", "qwen3", "qwen3_5", "qwen3_5_moe", "qwen3_moe", "qwen3_next",
-            "seed_oss", "smollm3", "stablelm", "starcoder2", "yarn")  # fmt: skip
-EXPERTS = ("gpt_oss", "mixtral", "qwen2_moe", "qwen3_5_moe", "qwen3_moe", "qwen3_next")
+FAMILIES = ("arcee", "bert", "cohere2", "deepseek_v2", "dynamic", "exaone4", "gemma",
+            "gemma2", "gemma3", "glm", "glm4", "gpt2", "gpt_neox", "gpt_neox_serial",
+            "gpt_oss", "granite", "hunyuan", "llama", "llama3", "mistral", "mistral4",
+            "mixtral", "nemotron", "olmo2", "olmo3", "phi", "phi3", "qwen2", "qwen2_moe",
+            "qwen3", "qwen3_5", "qwen3_5_moe", "qwen3_moe", "qwen3_next", "seed_oss",
+            "smollm3", "stablelm", "starcoder2", "yarn")  # fmt: skip
+LATENT = ("deepseek_v2", "mistral4")
+EXPERTS = ("gpt_oss", "mixtral", "qwen2_moe", "qwen3_5_moe", "qwen3_moe", "qwen3_next",
+           *LATENT)  # fmt: skip
 LINEAR = ("qwen3_5", "qwen3_5_moe", "qwen3_next")
 # Whose queries have a head for each head of keys.
-UNGROUPED = ("bert", "gpt2", "gpt_neox", "gpt_neox_serial")
+UNGROUPED = ("bert", "gpt2", "gpt_neox", "gpt_neox_serial", *LATENT)
 # Families whose heads need not have the columns of the hidden size together.
 FREE_HEADS = ("dynamic", "gemma", "gemma2", "gemma3", "glm", "glm4", "gpt_oss", "llama",
               "llama3", "mistral", "qwen3", "qwen3_5", "qwen3_5_moe", "qwen3_moe", "qwen3_next",
@@ -118,6 +121,16 @@ def draw_config(family, numbers):
         sizes["mlp_only_layers"] = [n for n in range(layers) if numbers.random() < 0.4]
     if "shared_expert_intermediate_size" in config:
         sizes["shared_expert_intermediate_size"] = numbers.choice((8, 21, 40))
+    if family in LATENT:
+        plain, rotated = numbers.choice((4, 8, 12)), numbers.choice((4, 8))
+        sizes |= {"num_key_value_heads": heads, "qk_nope_head_dim": plain}
+        sizes |= {"qk_rope_head_dim": rotated, "kv_lora_rank": numbers.choice((6, 16))}
+        sizes["v_head_dim"] = numbers.choice((4, plain, plain + rotated))
+        sizes["q_lora_rank"] = numbers.choice((None, 5, 12))
+        sizes["first_k_dense_replace"] = numbers.choice((0, 0, 1))
+        rope = dict(config["rope_parameters"])
+        rope.pop("partial_rotary_factor", None)
+        sizes["rope_parameters"] = rope
     if family in LINEAR:
         keys = numbers.choice((1, 2, 3))
         sizes["linear_num_key_heads"] = keys

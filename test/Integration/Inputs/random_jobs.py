@@ -46,8 +46,9 @@ REFUSED = (
      lambda job: job.largest_degree() > job.model.seq_len),
     ("of a mixture of experts, which devices cannot",
      lambda job: job.model.family in random_job.EXPERTS and job.largest_degree() > 1),
-    ("of linear attention, which devices cannot",
-     lambda job: job.model.family in random_job.LINEAR and job.largest_degree() > 1),
+    ("of linear (or latent )?attention, which devices cannot",
+     lambda job: job.model.family in (*random_job.LINEAR, *random_job.LATENT)
+     and job.largest_degree() > 1),
     ("activations of this model overflow f16",
      lambda job: "gemma" in job.model.family and "f16" in job.precisions()),
     ("which is no narrower than the b?f16 that all ranks compute in",
