@@ -9,10 +9,12 @@
 #include "checkpoint/Adapter.h"
 #include "checkpoint/Checkpoint.h"
 #include "checkpoint/Safetensors.h"
+#include "checkpoint/StackedExperts.h"
 #include "checkpoint/StateReader.h"
 #include "program/Tensors.h"
 #include "support/Error.h"
 #include "support/Files.h"
+#include "support/JSON.h"
 #include "support/RunDirectory.h"
 
 #include <algorithm>
@@ -53,6 +55,13 @@ static void copyTokenizer(const std::string &Directory) {
   }
 }
 
+/// Whether transformers reads the experts of the model in one tensor only.
+static bool hasStackedExperts(const Executor &Exec) {
+  json::Value Facts = json::parse(Exec.model().config_facts,
+                                  "the program's description of its model");
+  return Facts.string("model_type", "") == "mistral4";
+}
+
 static void writeContents(const Executor &Exec, const TrainingState &State,
                           const std::string &Directory) {
   bool Leads = Exec.state().rank() == 0;
@@ -71,6 +80,8 @@ static void writeContents(const Executor &Exec, const TrainingState &State,
   const char *Name = Adapter.Rank                ? AdapterWeightsName
                      : hasFrozen(Exec.program()) ? TrainedWeightsName
                                                  : "model.safetensors";
+  if (!Adapter.Rank && !hasFrozen(Exec.program()) && hasStackedExperts(Exec))
+    stackExperts(Weights, Leads);
   writeTensors(Exec, Directory + "/" + Name, Weights);
   writeTensors(Exec, Directory + "/optimizer.safetensors", Moments);
   if (!Leads)

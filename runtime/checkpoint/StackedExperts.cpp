@@ -9,6 +9,9 @@
 #include "checkpoint/StackedExperts.h"
 #include "support/Text.h"
 
+#include <algorithm>
+#include <memory>
+
 using namespace poplar::runtime;
 
 /// What the rows of an expert's matrix are, from the first ones on; empty for
@@ -45,4 +48,82 @@ void poplar::runtime::splitStackedExperts(TensorFiles &Files) {
       }
     Files.replace(Name, std::move(Parts));
   }
+}
+
+namespace {
+/// The matrices of a layer's experts, one after the other.
+class Stack {
+public:
+  Stack(std::vector<TensorSource> Parts, bool Copies)
+      : Parts(std::move(Parts)), Copies(Copies),
+        Each(this->Parts[0].Shape[0] * this->Parts[0].Shape[1]) {}
+
+  /// Elements [Begin, End). All ranks read, one of them has the elements.
+  const float *read(int64_t Begin, int64_t End) {
+    if (Copies)
+      Values.resize(static_cast<size_t>(End - Begin));
+    float *Out = Values.data();
+    for (int64_t Last; Begin < End; Begin = Last) {
+      int64_t Part = Begin / Each, First = Part * Each;
+      Last = std::min(End, First + Each);
+      const float *Read =
+          Parts[static_cast<size_t>(Part)].Read(Begin - First, Last - First);
+      if (Copies)
+        Out = std::copy_n(Read, Last - Begin, Out);
+    }
+    return Values.data();
+  }
+
+private:
+  std::vector<TensorSource> Parts;
+  bool Copies;
+  int64_t Each;
+  std::vector<float> Values;
+};
+} // namespace
+
+/// The tensor `Name` of the matrices [Rows, Columns] of `Experts` experts.
+static TensorSource join(const std::string &Name, int64_t Experts,
+                         std::vector<TensorSource> Parts, bool Copies) {
+  auto PerExpert = static_cast<int64_t>(Parts.size()) / Experts;
+  std::vector<int64_t> Shape = {Experts, PerExpert * Parts[0].Shape[0],
+                                Parts[0].Shape[1]};
+  auto All = std::make_shared<Stack>(std::move(Parts), Copies);
+  return {Name, std::move(Shape),
+          [All](int64_t Begin, int64_t End) { return All->read(Begin, End); }};
+}
+
+void poplar::runtime::stackExperts(std::vector<TensorSource> &Tensors,
+                                   bool Copies) {
+  std::map<std::string, const TensorSource *> ByName;
+  for (const TensorSource &T : Tensors)
+    ByName.emplace(T.Name, &T);
+  std::vector<TensorSource> Stacked;
+  for (const TensorSource &T : Tensors) {
+    size_t At = T.Name.find(".experts.");
+    if (At == std::string::npos) {
+      Stacked.push_back(T);
+      continue;
+    }
+    // The first tensor of a layer's experts stands for all of them.
+    std::string Module = T.Name.substr(0, At + sizeof(".experts.") - 1);
+    if (T.Name != Module + "0.gate_proj.weight")
+      continue;
+    std::vector<TensorSource> Wide, Narrow;
+    int64_t Experts = 0;
+    for (;; ++Experts) {
+      std::string Expert = Module + std::to_string(Experts) + ".";
+      auto Gate = ByName.find(Expert + "gate_proj.weight");
+      if (Gate == ByName.end())
+        break;
+      Wide.push_back(*Gate->second);
+      Wide.push_back(*ByName.at(Expert + "up_proj.weight"));
+      Narrow.push_back(*ByName.at(Expert + "down_proj.weight"));
+    }
+    Stacked.push_back(
+        join(Module + "gate_up_proj", Experts, std::move(Wide), Copies));
+    Stacked.push_back(
+        join(Module + "down_proj", Experts, std::move(Narrow), Copies));
+  }
+  Tensors = std::move(Stacked);
 }

@@ -21,6 +21,10 @@ namespace poplar::runtime {
 /// (`experts.0.gate_proj.weight`).
 void splitStackedExperts(TensorFiles &Files);
 
+/// The other way: what is written of models whose experts transformers reads in
+/// two tensors only (Mistral 4). `Copies` on the rank that writes them.
+void stackExperts(std::vector<TensorSource> &Tensors, bool Copies);
+
 } // namespace poplar::runtime
 
 #endif // POPLAR_RUNTIME_STACKEDEXPERTS_H
