@@ -48,7 +48,7 @@ FAMILIES = [
     "qwen3", "gemma", "gemma2", "gemma3", "phi3", "olmo2", "smollm3", "granite",
     "stablelm", "gpt_neox", "mixtral", "qwen3_moe", "olmo3", "exaone4", "seed_oss",
     "arcee", "glm", "glm4", "phi", "starcoder2", "qwen3_5", "qwen2_moe", "qwen3_5_moe",
-    "qwen3_next", "gpt_oss", "ministral3", "hunyuan", "nemotron", "cohere2", "mimo",
+    "qwen3_next", "gpt_oss", "ministral3", "hunyuan", "nemotron", "cohere2",
     "deepseek_v2", "mistral4",
 ]  # fmt: skip
 ATTENTION = {

@@ -37,6 +37,8 @@ import torch
 import transformers
 from safetensors.torch import save_file
 
+import recent_goldens
+
 SEQ_LEN = 24
 STEPS = 10
 OPTIMIZER = {
@@ -108,43 +110,6 @@ SMALL = {
     "eos_token_id": 0,
 }
 NEOX = {key: value for key, value in SMALL.items() if key != "num_key_value_heads"}
-LATENT = {
-    key: value
-    for key, value in SMALL.items()
-    if key not in ("num_attention_heads", "num_key_value_heads")
-} | {
-    "num_hidden_layers": 3,
-    "kv_lora_rank": 16,
-    "moe_intermediate_size": 24,
-    "n_routed_experts": 8,
-    "num_experts_per_tok": 3,
-}
-
-
-class MiMoConfig(transformers.Qwen2Config):
-    """As the code beside the checkpoints has it."""
-
-    model_type = "mimo"
-    num_nextn_predict_layers: int = 0
-
-
-class MiMoForCausalLM(transformers.Qwen2ForCausalLM):
-    """As far as training goes: layers that no forward pass has."""
-
-    config_class = MiMoConfig
-
-    def __init__(self, config):
-        super().__init__(config)
-        width = config.hidden_size
-        self.model.mtp_layers = torch.nn.ModuleList(
-            torch.nn.ModuleDict({"input_proj": torch.nn.Linear(2 * width, width, bias=False)})
-            for _ in range(config.num_nextn_predict_layers)
-        )
-
-
-transformers.AutoConfig.register("mimo", MiMoConfig)
-transformers.AutoModelForCausalLM.register(MiMoConfig, MiMoForCausalLM)
-
 VARIANTS = {
     # A window shorter than the sequence.
     "mistral": transformers.MistralConfig(
@@ -369,79 +334,6 @@ VARIANTS = {
     "phi": transformers.PhiConfig(**SMALL),
     # Norms with biases, a window, a tied head.
     "starcoder2": transformers.Starcoder2Config(**SMALL, sliding_window=8),
-    # Norms of each head of q and k behind the rotation, whose base is stretched.
-    "hunyuan": transformers.HunYuanDenseV1Config(
-        **SMALL,
-        head_dim=16,
-        pad_token_id=None,
-        attention_bias=True,
-        rope_parameters={
-            "rope_type": "dynamic",
-            "rope_theta": 100.0,
-            "factor": 1.0,
-            "alpha": 50.0,
-        },
-    ),
-    # Norms with 1 + weight that subtract the mean, relu squared without a gate.
-    "nemotron": transformers.NemotronConfig(**SMALL),
-    # Parallel residuals, norms that subtract the mean and have no bias, a window in one
-    # layer, and no rotation in the other one.
-    "cohere2": transformers.Cohere2Config(
-        **SMALL,
-        pad_token_id=None,
-        sliding_window=8,
-        logit_scale=0.25,
-        layer_types=["sliding_attention", "full_attention"],
-    ),
-    # Qwen2 beside layers that predict several tokens.
-    "mimo": MiMoConfig(**SMALL, num_nextn_predict_layers=1),
-    # Latent attention with values narrower than keys; a layer without experts, then two
-    # with three of eight beside two for all tokens.
-    "deepseek_v2": transformers.DeepseekV2Config(
-        **LATENT | {"hidden_size": 36},
-        num_attention_heads=3,
-        num_key_value_heads=3,
-        q_lora_rank=None,
-        qk_nope_head_dim=12,
-        qk_rope_head_dim=8,
-        v_head_dim=12,
-        n_shared_experts=2,
-        first_k_dense_replace=1,
-        routed_scaling_factor=1.5,
-        rope_parameters={
-            "rope_type": "yarn",
-            "rope_theta": 100.0,
-            "factor": 4.0,
-            "original_max_position_embeddings": 16,
-            "mscale": 0.7,
-            "mscale_all_dim": 0.9,
-        },
-    ),
-    # Latent queries, too; scores that add up to 1, and positions from which on queries
-    # would be scaled.
-    "mistral4": transformers.Mistral4Config(
-        **LATENT | {"max_position_embeddings": 128},
-        num_attention_heads=2,
-        num_key_value_heads=2,
-        q_lora_rank=20,
-        qk_nope_head_dim=8,
-        qk_rope_head_dim=8,
-        v_head_dim=16,
-        n_shared_experts=1,
-        pad_token_id=None,
-        rope_parameters={
-            "rope_type": "yarn",
-            "rope_theta": 100.0,
-            "factor": 4.0,
-            "original_max_position_embeddings": 32,
-            "max_position_embeddings": 128,
-            "beta_fast": 32.0,
-            "beta_slow": 1.0,
-            "mscale": 1.0,
-            "mscale_all_dim": 1.0,
-            "llama_4_scaling_beta": 0.1,
-        },
-    ),
     # Scaled rotary embeddings.
     "yarn": transformers.LlamaConfig(
         **SMALL,
@@ -457,6 +349,8 @@ VARIANTS = {
         rope_parameters={"rope_type": "dynamic", "rope_theta": 100.0, "factor": 2.0},
     ),
 }
+VARIANTS |= recent_goldens.make_configs(SMALL)
+CLASSES |= recent_goldens.CLASSES
 # Models of text that are part of larger ones, as their checkpoints have them.
 VISION = {
     "hidden_size": 16,
@@ -489,12 +383,6 @@ CLASSES |= {
     "seed_oss": transformers.SeedOssForCausalLM,
     "ministral3": transformers.Ministral3ForCausalLM,
     "arcee": transformers.ArceeForCausalLM,
-    "hunyuan": transformers.HunYuanDenseV1ForCausalLM,
-    "nemotron": transformers.NemotronForCausalLM,
-    "cohere2": transformers.Cohere2ForCausalLM,
-    "mimo": MiMoForCausalLM,
-    "deepseek_v2": transformers.DeepseekV2ForCausalLM,
-    "mistral4": transformers.Mistral4ForCausalLM,
     "glm": transformers.GlmForCausalLM,
     "glm4": transformers.Glm4ForCausalLM,
     "phi": transformers.PhiForCausalLM,
