@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Planner/Cluster/DeviceSpace.h"
+#include "Cluster/NodeSets.h"
 #include <algorithm>
 #include <numeric>
 #include <set>
@@ -144,31 +145,6 @@ static std::vector<double> getBestLinks(const ClusterView &cluster,
 //===----------------------------------------------------------------------===//
 // Sites
 //===----------------------------------------------------------------------===//
-
-namespace {
-
-/// Nodes that were found to belong together.
-class NodeSets {
-public:
-  explicit NodeSets(size_t numNodes) : parents(numNodes) {
-    std::iota(parents.begin(), parents.end(), 0);
-  }
-  int find(int node) {
-    while (parents[node] != node)
-      node = parents[node] = parents[parents[node]];
-    return node;
-  }
-  void join(int a, int b) {
-    a = find(a);
-    b = find(b);
-    parents[std::max(a, b)] = std::min(a, b);
-  }
-
-private:
-  std::vector<int> parents;
-};
-
-} // namespace
 
 /// Joins all nodes that the default link joins: those without a link of their
 /// own between them.

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Cluster/Sites.h"
+#include "Cluster/NodeSets.h"
 #include "Never.h"
 #include <algorithm>
 #include <limits>
@@ -36,8 +37,20 @@ static double getSeconds(const ClusterView &cluster, int from, int to,
   return seconds;
 }
 
-/// The steps of the minimum spanning tree (Prim), ascending: nodes that reach
-/// each other in steps of some time do so along it.
+/// A node without a link of its own to another; none if all have one.
+static std::optional<int> findPlainNode(const ClusterView &cluster) {
+  std::vector<bool> isLinked(cluster.nodes.size());
+  for (const auto &[ends, link] : cluster.links)
+    if (ends.first != ends.second)
+      isLinked[ends.first] = isLinked[ends.second] = true;
+  auto found = std::find(isLinked.begin(), isLinked.end(), false);
+  if (found == isLinked.end())
+    return std::nullopt;
+  return static_cast<int>(found - isLinked.begin());
+}
+
+/// The steps of the minimum spanning tree (Prim): nodes that reach each other in
+/// steps of some time do so along it.
 static std::vector<Step> findTree(const ClusterView &cluster, double bytes) {
   int nodes = static_cast<int>(cluster.nodes.size());
   std::vector<Step> reach(nodes, {never, -1, -1}), tree;
@@ -57,6 +70,42 @@ static std::vector<Step> findTree(const ClusterView &cluster, double bytes) {
     tree.push_back(reach[next]);
     last = next;
   }
+  return tree;
+}
+
+/// The same where the default link joins `plain` to every other node (Kruskal):
+/// other links count only where they are faster.
+static std::vector<Step> findTreeAround(int plain, const ClusterView &cluster,
+                                        double bytes) {
+  auto nodes = static_cast<int>(cluster.nodes.size());
+  int other = plain == 0 ? nodes - 1 : 0;
+  double byDefault = getSeconds(cluster, plain, other, bytes);
+  std::vector<Step> steps, tree;
+  for (const auto &[ends, link] : cluster.links)
+    if (ends.first != ends.second)
+      steps.push_back({getSeconds(cluster, ends.first, ends.second, bytes),
+                       ends.first, ends.second});
+  std::sort(steps.begin(), steps.end());
+  NodeSets sets(cluster.nodes.size());
+  auto join = [&](Step step) {
+    if (sets.find(step.from) == sets.find(step.to))
+      return;
+    sets.join(step.from, step.to);
+    tree.push_back(step);
+  };
+  for (Step step : steps)
+    if (step.seconds < byDefault)
+      join(step);
+  for (int node = 0; node < nodes; ++node)
+    join({byDefault, plain, node});
+  return tree;
+}
+
+/// Steps ascend.
+static std::vector<Step> findSteps(const ClusterView &cluster, double bytes) {
+  std::optional<int> plain = findPlainNode(cluster);
+  std::vector<Step> tree = plain ? findTreeAround(*plain, cluster, bytes)
+                                 : findTree(cluster, bytes);
   std::sort(tree.begin(), tree.end());
   return tree;
 }
@@ -64,16 +113,16 @@ static std::vector<Step> findTree(const ClusterView &cluster, double bytes) {
 /// The sites that the first `count` steps make.
 static std::vector<int> join(size_t nodes, const std::vector<Step> &tree,
                              size_t count) {
+  NodeSets sets(nodes);
+  for (size_t i = 0; i < count; ++i)
+    sets.join(tree[i].from, tree[i].to);
+  // The first node of a site stands for it: numbers ascend.
   std::vector<int> sites(nodes);
-  for (size_t node = 0; node < nodes; ++node)
-    sites[node] = static_cast<int>(node);
-  for (size_t i = 0; i < count; ++i) {
-    auto [low, high] = std::minmax(sites[tree[i].from], sites[tree[i].to]);
-    std::replace(sites.begin(), sites.end(), int(high), int(low));
+  int next = 0;
+  for (size_t node = 0; node < nodes; ++node) {
+    int first = sets.find(static_cast<int>(node));
+    sites[node] = first == static_cast<int>(node) ? next++ : sites[first];
   }
-  std::set<int> firsts(sites.begin(), sites.end());
-  for (int &site : sites)
-    site = static_cast<int>(std::distance(firsts.begin(), firsts.find(site)));
   return sites;
 }
 
@@ -88,7 +137,7 @@ static size_t countKinds(const ClusterView &cluster,
 std::vector<std::vector<int>>
 poplar::findSites(const ClusterView &cluster, double bytes, size_t mostKinds) {
   size_t nodes = cluster.nodes.size();
-  std::vector<Step> tree = findTree(cluster, bytes);
+  std::vector<Step> tree = findSteps(cluster, bytes);
   std::vector<std::vector<int>> ways = {std::vector<int>(nodes, 0)};
   double longest = 0;
   for (const ClusterNode &node : cluster.nodes)

@@ -199,19 +199,31 @@ static void takeSlower(LinkSpeed &speed, std::optional<LinkSpeed> link) {
 /// are in one.
 HybridProblem::Link HybridProblemBuilder::getLink(size_t type,
                                                   size_t otherType) const {
+  const std::vector<int> &own = places[type].nodes,
+                         &others = places[otherType].nodes;
+  auto has = [](const std::vector<int> &nodes, int node) {
+    return std::binary_search(nodes.begin(), nodes.end(), node);
+  };
   HybridProblem::Link slowest{{0, 0}, true};
-  for (int node : places[type].nodes)
-    for (int other : places[otherType].nodes) {
-      if (node == other)
-        continue;
-      for (std::optional<LinkSpeed> link :
-           {cluster.findLink(node, other), cluster.findLink(other, node)})
-        takeSlower(slowest.speed, link);
-    }
+  // Ordered pairs of nodes that have a link of their own: the rest, if there is
+  // one, has the default.
+  size_t pairs = 0, common = 0;
+  for (const auto &[ends, link] : cluster.links) {
+    auto [from, to] = ends;
+    bool there = has(own, from) && has(others, to),
+         back = has(others, from) && has(own, to);
+    if (from == to || !(there || back))
+      continue;
+    pairs += there + back;
+    takeSlower(slowest.speed, std::optional(link));
+  }
+  for (int node : own)
+    common += has(others, node);
+  if (pairs < 2 * (own.size() * others.size() - common))
+    takeSlower(slowest.speed, cluster.defaultBetween);
   if (slowest.speed.bandwidth > 0)
     return slowest;
-  int node = places[type].nodes.front();
-  std::optional<LinkSpeed> inside = cluster.findLink(node, node);
+  std::optional<LinkSpeed> inside = cluster.findLink(own.front(), own.front());
   // A device that is alone sends nothing.
   return {
       inside.value_or(LinkSpeed{0, std::numeric_limits<double>::infinity()}),

@@ -21,6 +21,7 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/Transforms/RegionUtils.h"
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
@@ -34,13 +35,20 @@ void poplar::eraseDeadOps(Block &block) {
       op.erase();
 }
 
+/// Functions alone call units: what else is in a module may be as long as its
+/// cluster, and is not walked.
 void poplar::eraseUnusedUnits(ModuleOp module) {
-  SymbolTableCollection symbols;
-  SymbolUserMap users(symbols, module);
+  llvm::DenseSet<StringAttr> used;
+  for (auto function : module.getOps<func::FuncOp>()) {
+    auto uses = SymbolTable::getSymbolUses(function.getOperation());
+    assert(uses && "functions have no unknown symbol tables");
+    for (SymbolTable::SymbolUse use : *uses)
+      used.insert(use.getSymbolRef().getRootReference());
+  }
   for (auto function :
        llvm::make_early_inc_range(module.getOps<func::FuncOp>()))
     if (function.isPrivate() && function->hasAttr(nn::kUnitAttr) &&
-        users.useEmpty(function))
+        !used.contains(function.getSymNameAttr()))
       function.erase();
 }
 
