@@ -329,17 +329,22 @@ int64_t DeviceSpace::countChoices(int64_t most) const {
 }
 
 void DeviceSpace::makeCanonical(std::vector<int64_t> &choice) const {
+  auto at = [&](size_t slot) {
+    return choice.begin() + static_cast<ptrdiff_t>(slot);
+  };
+  auto isGreater = [&](NodeSlots a, NodeSlots b) {
+    return std::lexicographical_compare(at(b.first), at(b.end), at(a.first),
+                                        at(a.end));
+  };
   for (const auto &nodes : classes) {
+    if (std::is_sorted(nodes.begin(), nodes.end(), isGreater))
+      continue;
     std::vector<std::vector<int64_t>> parts;
     for (NodeSlots node : nodes)
-      parts.emplace_back(choice.begin() + static_cast<ptrdiff_t>(node.first),
-                         choice.begin() + static_cast<ptrdiff_t>(node.end));
-    if (std::is_sorted(parts.begin(), parts.end(), std::greater<>()))
-      continue;
+      parts.emplace_back(at(node.first), at(node.end));
     std::sort(parts.begin(), parts.end(), std::greater<>());
     for (size_t i = 0; i < nodes.size(); ++i)
-      std::copy(parts[i].begin(), parts[i].end(),
-                choice.begin() + static_cast<ptrdiff_t>(nodes[i].first));
+      std::copy(parts[i].begin(), parts[i].end(), at(nodes[i].first));
   }
 }
 

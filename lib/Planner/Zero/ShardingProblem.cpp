@@ -10,6 +10,7 @@
 #include "Poplar/Planner/Cluster/ReplicaCost.h"
 #include "Zero/ShardingSearch.h"
 #include <algorithm>
+#include <cmath>
 
 using namespace poplar;
 
@@ -30,31 +31,56 @@ poplar::takeChoice(const ClusterView &cluster, const DeviceSpace &space,
   return takeRanks(cluster, copies, kept);
 }
 
-std::optional<PosedJob> poplar::poseEqually(const ClusterView &view,
+JobDevices::JobDevices(const ClusterView &cluster, const DeviceSpace &space,
+                       const std::vector<int64_t> &choice)
+    : cluster(cluster), space(space), choice(choice) {
+  for (int64_t count : space.countTypes(choice)) {
+    counts.push_back(static_cast<int>(count));
+    numRanks += count;
+  }
+}
+
+const ClusterView *JobDevices::getView() {
+  if (!view)
+    view = takeChoice(cluster, space, choice);
+  return view ? &*view : nullptr;
+}
+
+std::vector<size_t> JobDevices::classify() {
+  return space.classifyRanks(*getView(), choice);
+}
+
+std::optional<PosedJob> poplar::poseEqually(const JobDevices &devices,
                                             const TrafficRates &rates,
                                             const ModelFacts &model, int stage,
                                             int64_t globalBatch,
                                             std::string &error) {
   PosedJob job;
-  job.state.assign(view.ranks.size(), 1.0);
+  job.state.assign(devices.numRanks, 1.0);
   job.replicas = rates.replicas;
-  job.problem = makeBatchProblem(view, model, stage, globalBatch, job.state,
-                                 rates, error);
+  double share = 1 / (double(devices.numRanks) / double(rates.replicas));
+  std::vector<double> largest;
+  for (int count : devices.counts)
+    largest.push_back(count > 0 ? share : 0);
+  job.problem = makeBatchProblem(devices.cluster, devices.counts, largest,
+                                 model, stage, globalBatch, rates, error);
   if (!job.problem)
     return std::nullopt;
   return job;
 }
 
 std::optional<PosedJob>
-poplar::poseReplicated(const ClusterView &view, RankTraffic &traffic,
+poplar::poseReplicated(JobDevices &devices, RankTraffic &traffic,
                        const ModelFacts &model, const BatchPolicy &policy,
                        int stage, int64_t globalBatch, double limit,
                        std::string &error) {
-  if (view.wires.any()) {
+  if (devices.cluster.wires.any()) {
     error = "replicas and rounding between nodes are not generated together";
     return std::nullopt;
   }
-  std::vector<int64_t> numbers = ReplicaCost::list(view.ranks);
+  if (!traffic.replicas)
+    traffic.replicas = ReplicaCost::list(devices.getView()->ranks);
+  const std::vector<int64_t> &numbers = *traffic.replicas;
   if (numbers.empty()) {
     error = "nodes do not make shard groups of equally many devices";
     return std::nullopt;
@@ -63,7 +89,7 @@ poplar::poseReplicated(const ClusterView &view, RankTraffic &traffic,
   // Most choices of devices are too slow whatever is communicated.
   TrafficRates none;
   none.exchanges = traffic.rates.exchanges;
-  if (auto job = poseEqually(view, none, model, stage, globalBatch, error))
+  if (auto job = poseEqually(devices, none, model, stage, globalBatch, error))
     if (double least = job->problem->getLeastSeconds();
         least > limit * (1 + 1e-9))
       return PosedJob{std::nullopt, {}, least, true, work};
@@ -73,12 +99,12 @@ poplar::poseReplicated(const ClusterView &view, RankTraffic &traffic,
   for (int64_t replicas : numbers) {
     auto [rates, isNew] = traffic.ofReplicas.try_emplace(replicas);
     if (isNew)
-      rates->second =
-          getReplicatedRates(view, std::vector<double>(view.ranks.size(), 1.0),
-                             replicas, traffic.rates);
+      rates->second = getReplicatedRates(
+          *devices.getView(), std::vector<double>(devices.numRanks, 1.0),
+          replicas, traffic.rates);
     std::string missing;
     auto job =
-        poseEqually(view, rates->second, model, stage, globalBatch, missing);
+        poseEqually(devices, rates->second, model, stage, globalBatch, missing);
     std::optional<Allocation> allocation;
     if (job)
       allocation = policy.solve(*job->problem, missing);
@@ -99,15 +125,20 @@ poplar::poseReplicated(const ClusterView &view, RankTraffic &traffic,
   return best;
 }
 
-std::optional<PosedJob> poplar::poseByMemory(const ClusterView &view,
-                                             RankTraffic &traffic,
-                                             const std::vector<size_t> &classes,
-                                             const ModelFacts &model,
-                                             const BatchPolicy &policy,
-                                             int stage, int64_t globalBatch,
-                                             double limit, std::string &error) {
+std::optional<PosedJob>
+poplar::poseByMemory(JobDevices &devices, RankTraffic &traffic,
+                     const ModelFacts &model, const BatchPolicy &policy,
+                     int stage, int64_t globalBatch, double limit,
+                     std::string &error) {
+  // Most choices of devices are too slow whatever memory there is.
+  if (std::isfinite(limit))
+    if (auto free = listDeviceTypes(devices.cluster, devices.counts, model,
+                                    stage, globalBatch, error))
+      if (double least = free->getLeastSeconds(); least > limit * (1 + 1e-9))
+        return PosedJob{std::nullopt, {}, least, true, 1};
+  const ClusterView &view = *devices.getView();
   auto search = ShareSearch::make(view, model, policy, stage, globalBatch,
-                                  classes, traffic, error);
+                                  devices.classify(), traffic, error);
   if (!search)
     return std::nullopt;
   ShareSearch::Result found = search->run(limit);
@@ -131,18 +162,18 @@ poplar::poseProblem(const ClusterView &cluster, const ModelFacts &model,
                     int stage, Sharding sharding, int64_t globalBatch,
                     std::vector<double> &state, std::string &error) {
   std::optional<PosedJob> job;
-  RankTraffic traffic(cluster);
+  DeviceSpace space(cluster, std::vector<bool>(cluster.types.size(), true));
+  std::vector<int64_t> choice = space.all();
+  JobDevices devices(cluster, space, choice);
+  RankTraffic traffic(*devices.getView());
   auto exact = makePolicy("exact", error);
   if (sharding == Sharding::Equal || stage == 0) {
-    job = poseEqually(cluster, traffic.rates, model, stage, globalBatch, error);
+    job = poseEqually(devices, traffic.rates, model, stage, globalBatch, error);
   } else if (sharding == Sharding::Replicated) {
-    job = poseReplicated(cluster, traffic, model, *exact, stage, globalBatch,
+    job = poseReplicated(devices, traffic, model, *exact, stage, globalBatch,
                          std::numeric_limits<double>::infinity(), error);
   } else {
-    DeviceSpace space(cluster, std::vector<bool>(cluster.types.size(), true));
-    job = poseByMemory(cluster, traffic,
-                       space.classifyRanks(cluster, space.all()), model, *exact,
-                       stage, globalBatch,
+    job = poseByMemory(devices, traffic, model, *exact, stage, globalBatch,
                        std::numeric_limits<double>::infinity(), error);
   }
   if (!job)

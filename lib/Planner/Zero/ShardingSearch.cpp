@@ -80,21 +80,28 @@ void ShardingSearch::chooseDevices() {
 
 std::optional<PosedJob> ShardingSearch::pose(const std::vector<int64_t> &choice,
                                              double limit, std::string &error) {
-  std::optional<ClusterView> view = takeChoice(cluster, space, choice);
-  if (!view || view->ranks.empty())
+  JobDevices devices(cluster, space, choice);
+  if (devices.numRanks == 0)
     return std::nullopt;
-  RankTraffic &known = traffic.try_emplace(choice, *view).first->second;
+  auto found = traffic.find(choice);
+  if (found == traffic.end()) {
+    const ClusterView *view = devices.getView();
+    if (!view)
+      return std::nullopt;
+    found = traffic.emplace(choice, *view).first;
+  }
+  RankTraffic &known = found->second;
   if (sharding == Sharding::Equal || stage == 0)
-    return poseEqually(*view, known.rates, model, stage, choices.globalBatch,
+    return poseEqually(devices, known.rates, model, stage, choices.globalBatch,
                        error);
   // What is no better than with other recomputation is of no use, either.
   if (best)
     limit = std::min(limit, best->allocation.seconds);
   if (sharding == Sharding::Replicated)
-    return poseReplicated(*view, known, model, policy, stage,
+    return poseReplicated(devices, known, model, policy, stage,
                           choices.globalBatch, limit, error);
-  return poseByMemory(*view, known, space.classifyRanks(*view, choice), model,
-                      policy, stage, choices.globalBatch, limit, error);
+  return poseByMemory(devices, known, model, policy, stage, choices.globalBatch,
+                      limit, error);
 }
 
 void ShardingSearch::apply(const Combination &combination) {

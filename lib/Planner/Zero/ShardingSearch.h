@@ -32,21 +32,44 @@ std::optional<ClusterView> takeChoice(const ClusterView &cluster,
                                       const std::vector<int64_t> &choice,
                                       std::vector<int> *kept = nullptr);
 
-/// Poses the job of all ranks of `view`, whose state is shared equally.
-std::optional<PosedJob> poseEqually(const ClusterView &view,
+/// The devices of a job. Most choices of devices are ruled out by the number of
+/// each type: their ranks are listed where they are asked for.
+class JobDevices {
+public:
+  JobDevices(const ClusterView &cluster, const DeviceSpace &space,
+             const std::vector<int64_t> &choice);
+
+  /// Its types and profiles are those of the job.
+  const ClusterView &cluster;
+  /// By type, and of all types.
+  std::vector<int> counts;
+  int64_t numRanks = 0;
+
+  /// Null if some of the ranks do not reach each other.
+  const ClusterView *getView();
+  /// DeviceSpace::classifyRanks().
+  std::vector<size_t> classify();
+
+private:
+  const DeviceSpace &space;
+  const std::vector<int64_t> &choice;
+  std::optional<ClusterView> view;
+};
+
+/// Poses the job of `devices`, whose state is shared equally.
+std::optional<PosedJob> poseEqually(const JobDevices &devices,
                                     const TrafficRates &rates,
                                     const ModelFacts &model, int stage,
                                     int64_t globalBatch, std::string &error);
 /// With as many replicas as the policy is fastest with. An error is of the
 /// fewest.
 std::optional<PosedJob>
-poseReplicated(const ClusterView &view, RankTraffic &traffic,
+poseReplicated(JobDevices &devices, RankTraffic &traffic,
                const ModelFacts &model, const BatchPolicy &policy, int stage,
                int64_t globalBatch, double limit, std::string &error);
-/// With shares by memory. `classes` are DeviceSpace::classifyRanks().
+/// With shares by memory.
 std::optional<PosedJob>
-poseByMemory(const ClusterView &view, RankTraffic &traffic,
-             const std::vector<size_t> &classes, const ModelFacts &model,
+poseByMemory(JobDevices &devices, RankTraffic &traffic, const ModelFacts &model,
              const BatchPolicy &policy, int stage, int64_t globalBatch,
              double limit, std::string &error);
 

@@ -35,7 +35,8 @@ ShareSearch::make(const ClusterView &view, const ModelFacts &model,
                   const BatchPolicy &policy, int stage, int64_t globalBatch,
                   const std::vector<size_t> &classes, RankTraffic &traffic,
                   std::string &error) {
-  auto problem = listDeviceTypes(view, model, stage, globalBatch, error);
+  auto problem = listDeviceTypes(view, view.countRanks(), model, stage,
+                                 globalBatch, error);
   if (!problem)
     return std::nullopt;
   ShareSearch search(view, model, policy, std::move(*problem));

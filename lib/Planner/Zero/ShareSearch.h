@@ -47,6 +47,8 @@ struct RankTraffic {
   };
   /// None until a ShareSearch needs them.
   std::optional<Loads> loads;
+  /// ReplicaCost::list(); none until it is asked for.
+  std::optional<std::vector<int64_t>> replicas;
   /// By the number of replicas that hold equal shares; those asked for so far.
   std::map<int64_t, TrafficRates> ofReplicas;
 
@@ -60,6 +62,13 @@ std::optional<BatchProblem>
 makeBatchProblem(const ClusterView &cluster, const ModelFacts &model, int stage,
                  int64_t globalBatch, const std::vector<double> &state,
                  const TrafficRates &rates, std::string &error);
+/// The same for `counts` devices of each type, of which one holds at most the
+/// share `largest`, in parts of all that a replica holds.
+std::optional<BatchProblem>
+makeBatchProblem(const ClusterView &cluster, const std::vector<int> &counts,
+                 const std::vector<double> &largest, const ModelFacts &model,
+                 int stage, int64_t globalBatch, const TrafficRates &rates,
+                 std::string &error);
 
 class ShareSearch {
 public:

@@ -280,12 +280,12 @@ int64_t poplar::getFixedBytes(const DeviceProfile &profile,
 }
 
 std::optional<BatchProblem>
-poplar::listDeviceTypes(const ClusterView &cluster, const ModelFacts &model,
+poplar::listDeviceTypes(const ClusterView &cluster,
+                        const std::vector<int> &counts, const ModelFacts &model,
                         int stage, int64_t globalBatch, std::string &error) {
   BatchProblem problem;
   problem.globalBatch = globalBatch;
   problem.zeroStage = stage;
-  std::vector<int> counts = cluster.countRanks();
   // Whale rates devices by single precision. Where a type's is not known, all
   // are rated by the format that they train in: two formats do not compare.
   bool byF32 = true;
@@ -341,13 +341,9 @@ poplar::makeBatchProblem(const ClusterView &cluster, const ModelFacts &model,
                          int stage, int64_t globalBatch,
                          const std::vector<double> &state,
                          const TrafficRates &rates, std::string &error) {
-  std::optional<BatchProblem> problem =
-      listDeviceTypes(cluster, model, stage, globalBatch, error);
-  if (!problem)
-    return std::nullopt;
   // The rank of each type with the most state decides.
   std::vector<double> largest(cluster.types.size());
-  double total = 0, slowestUpdate = 0;
+  double total = 0;
   for (double share : state)
     total += share;
   total /= double(rates.replicas);
@@ -355,6 +351,19 @@ poplar::makeBatchProblem(const ClusterView &cluster, const ModelFacts &model,
     double &share = largest[cluster.ranks[rank].type];
     share = std::max(share, state[rank] / total);
   }
+  return makeBatchProblem(cluster, cluster.countRanks(), largest, model, stage,
+                          globalBatch, rates, error);
+}
+
+std::optional<BatchProblem> poplar::makeBatchProblem(
+    const ClusterView &cluster, const std::vector<int> &counts,
+    const std::vector<double> &largest, const ModelFacts &model, int stage,
+    int64_t globalBatch, const TrafficRates &rates, std::string &error) {
+  std::optional<BatchProblem> problem =
+      listDeviceTypes(cluster, counts, model, stage, globalBatch, error);
+  if (!problem)
+    return std::nullopt;
+  double slowestUpdate = 0;
   for (int type = 0; type < static_cast<int>(largest.size()); ++type) {
     BatchProblem::DeviceType &entry = problem->types[type];
     if (entry.count == 0)
