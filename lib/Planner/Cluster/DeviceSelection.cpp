@@ -77,6 +77,8 @@ private:
   /// Seconds, and whether they are a lower bound only.
   std::map<Choice, std::pair<double, bool>> known;
   std::vector<Timed> starts;
+  /// The least seconds of starts, as many as are climbed from.
+  std::vector<double> bestStarts;
   std::optional<DeviceSelection> best;
   /// All jobs had the best shares.
   bool isExact = true;
@@ -215,10 +217,19 @@ void Search::tryAllOfNode(size_t index, size_t node, size_t slot, bool isBelow,
 // Too many to try all
 //===----------------------------------------------------------------------===//
 
+/// A choice that takes longer than all that are climbed from is no start.
 void Search::start(Choice choice) {
-  double seconds = visit(choice, never);
-  if (std::isfinite(seconds))
-    starts.push_back({std::move(choice), seconds});
+  double limit = bestStarts.size() < numClimbs ? never : bestStarts.back();
+  double seconds = visit(choice, limit);
+  if (!std::isfinite(seconds) || seconds > limit)
+    return;
+  auto isSame = [&](const Timed &other) { return other.choice == choice; };
+  if (std::any_of(starts.begin(), starts.end(), isSame))
+    return;
+  starts.push_back({std::move(choice), seconds});
+  bestStarts.insert(
+      std::upper_bound(bestStarts.begin(), bestStarts.end(), seconds), seconds);
+  bestStarts.resize(std::min(bestStarts.size(), numClimbs));
 }
 
 void Search::tryWholeTypes() {
@@ -336,11 +347,6 @@ void Search::climbFromStarts() {
                    [](const Timed &a, const Timed &b) {
                      return a.seconds < b.seconds * (1 - 1e-12);
                    });
-  auto isDouble = [](const Timed &a, const Timed &b) {
-    return a.choice == b.choice;
-  };
-  starts.erase(std::unique(starts.begin(), starts.end(), isDouble),
-               starts.end());
   if (best)
     climb({best->counts, best->allocation.seconds}, budget / 2);
   for (size_t i = 0; i < std::min(starts.size(), numClimbs); ++i)

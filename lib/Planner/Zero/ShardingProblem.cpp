@@ -10,7 +10,6 @@
 #include "Poplar/Planner/Cluster/ReplicaCost.h"
 #include "Zero/ShardingSearch.h"
 #include <algorithm>
-#include <cmath>
 
 using namespace poplar;
 
@@ -86,7 +85,7 @@ poplar::poseReplicated(JobDevices &devices, RankTraffic &traffic,
     return std::nullopt;
   }
   auto work = static_cast<int64_t>(numbers.size());
-  // Most choices of devices are too slow whatever is communicated.
+  // Most choices of devices are too slow whatever shards exchange.
   TrafficRates none;
   none.exchanges = traffic.rates.exchanges;
   if (auto job = poseEqually(devices, none, model, stage, globalBatch, error))
@@ -130,12 +129,6 @@ poplar::poseByMemory(JobDevices &devices, RankTraffic &traffic,
                      const ModelFacts &model, const BatchPolicy &policy,
                      int stage, int64_t globalBatch, double limit,
                      std::string &error) {
-  // Most choices of devices are too slow whatever memory there is.
-  if (std::isfinite(limit))
-    if (auto free = listDeviceTypes(devices.cluster, devices.counts, model,
-                                    stage, globalBatch, error))
-      if (double least = free->getLeastSeconds(); least > limit * (1 + 1e-9))
-        return PosedJob{std::nullopt, {}, least, true, 1};
   const ClusterView &view = *devices.getView();
   auto search = ShareSearch::make(view, model, policy, stage, globalBatch,
                                   devices.classify(), traffic, error);

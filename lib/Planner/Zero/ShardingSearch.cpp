@@ -9,6 +9,7 @@
 #include "Zero/ShardingSearch.h"
 #include "Poplar/Planner/Cluster/ClusterEdit.h"
 #include <algorithm>
+#include <cmath>
 
 using namespace poplar;
 
@@ -83,6 +84,16 @@ std::optional<PosedJob> ShardingSearch::pose(const std::vector<int64_t> &choice,
   JobDevices devices(cluster, space, choice);
   if (devices.numRanks == 0)
     return std::nullopt;
+  // What is no better than with other recomputation is of no use, either.
+  if (sharding != Sharding::Equal && stage > 0 && best)
+    limit = std::min(limit, best->allocation.seconds);
+  // Most choices of devices are too slow whatever is communicated, and whatever
+  // memory there is.
+  if (std::isfinite(limit))
+    if (auto free = listDeviceTypes(cluster, devices.counts, model, stage,
+                                    choices.globalBatch, error))
+      if (double least = free->getLeastSeconds(); least > limit * (1 + 1e-9))
+        return PosedJob{std::nullopt, {}, least};
   auto found = traffic.find(choice);
   if (found == traffic.end()) {
     const ClusterView *view = devices.getView();
@@ -94,9 +105,6 @@ std::optional<PosedJob> ShardingSearch::pose(const std::vector<int64_t> &choice,
   if (sharding == Sharding::Equal || stage == 0)
     return poseEqually(devices, known.rates, model, stage, choices.globalBatch,
                        error);
-  // What is no better than with other recomputation is of no use, either.
-  if (best)
-    limit = std::min(limit, best->allocation.seconds);
   if (sharding == Sharding::Replicated)
     return poseReplicated(devices, known, model, policy, stage,
                           choices.globalBatch, limit, error);
