@@ -13,7 +13,8 @@
 using namespace poplar;
 
 PortSharing::PortSharing(const SimulationProblem &problem)
-    : problem(problem), taken(problem.ports), demand(problem.ports) {
+    : problem(problem), isStale(problem.ports), taken(problem.ports),
+      demand(problem.ports) {
   for (const SimulationProblem::Collective &collective : problem.collectives)
     aloneSeconds.push_back(collective.seconds() - collective.latency);
 }
@@ -24,7 +25,7 @@ double PortSharing::getDone(const Transfer &transfer) const {
 }
 
 void PortSharing::moveTo(double time) {
-  if (isStale && time > now)
+  if (hasChanged && time > now)
     setRates();
   for (Transfer &transfer : active)
     if (transfer.rate < std::numeric_limits<double>::infinity())
@@ -32,62 +33,100 @@ void PortSharing::moveTo(double time) {
   now = time;
 }
 
+/// What is active and shares ports with what has come or gone since, through
+/// others, too. Only that changes its rate.
+void PortSharing::findChanged() {
+  changed.clear();
+  for (Transfer &transfer : active)
+    transfer.isChanged = false;
+  for (bool grows = true; grows;) {
+    grows = false;
+    for (Transfer &transfer : active) {
+      const auto &uses = getUses(transfer);
+      auto isStalePort = [&](const SimulationProblem::Collective::Use &use) {
+        return isStale[use.port];
+      };
+      if (transfer.isChanged ||
+          (transfer.rate > 0 && std::none_of(uses.begin(), uses.end(),
+                                             isStalePort)))
+        continue;
+      grows = transfer.isChanged = true;
+      markPorts(transfer);
+    }
+  }
+  for (Transfer &transfer : active)
+    if (transfer.isChanged)
+      changed.push_back(&transfer);
+  for (int port : stalePorts)
+    isStale[port] = false;
+  stalePorts.clear();
+}
+
+void PortSharing::markPorts(const Transfer &transfer) {
+  for (const auto &use : getUses(transfer))
+    if (!isStale[use.port]) {
+      isStale[use.port] = true;
+      stalePorts.push_back(use.port);
+    }
+}
+
 /// Raises the speed of all, relative to their speeds when alone, until a port
 /// is full; what needs it stays there, and the others go on.
 void PortSharing::setRates() {
-  isStale = false;
-  auto uses = [&](const Transfer &transfer) -> const auto & {
-    return problem.collectives[transfer.collective].uses;
-  };
-  auto alone = [&](const Transfer &transfer) {
-    return aloneSeconds[transfer.collective];
-  };
-  std::vector<Transfer *> rising;
-  for (Transfer &transfer : active) {
-    transfer.rate = 1 / alone(transfer);
-    if (active.size() > 1 && alone(transfer) > 0)
-      rising.push_back(&transfer);
-    for (const auto &use : uses(transfer))
+  hasChanged = false;
+  findChanged();
+  std::vector<Transfer *> &rising = changed;
+  for (Transfer *transfer : rising) {
+    transfer->rate = 1 / getAlone(*transfer);
+    for (const auto &use : getUses(*transfer))
       taken[use.port] = 0;
   }
+  auto takesNoTime = [&](const Transfer *transfer) {
+    return getAlone(*transfer) <= 0;
+  };
+  rising.erase(std::remove_if(rising.begin(), rising.end(), takesNoTime),
+               rising.end());
+  if (rising.size() == 1)
+    return;
   while (!rising.empty()) {
-    for (Transfer *transfer : rising)
-      for (const auto &use : uses(*transfer))
+    for (const Transfer *transfer : rising)
+      for (const auto &use : getUses(*transfer))
         demand[use.port] = 0;
-    for (Transfer *transfer : rising)
-      for (const auto &use : uses(*transfer))
-        demand[use.port] += use.seconds / alone(*transfer);
-    auto limit = [&](const Transfer &transfer) {
-      double speed = 1;
-      for (const auto &use : uses(transfer))
-        if (use.seconds > 0)
-          speed = std::min(speed, (1 - taken[use.port]) / demand[use.port]);
-      return std::max(speed, 0.0);
-    };
+    for (const Transfer *transfer : rising)
+      for (const auto &use : getUses(*transfer))
+        demand[use.port] += use.seconds / getAlone(*transfer);
     double speed = 1;
-    for (Transfer *transfer : rising)
-      speed = std::min(speed, limit(*transfer));
-    // Those at a port that is full.
-    std::vector<Transfer *> limited, others;
-    for (Transfer *transfer : rising)
-      (limit(*transfer) <= speed ? limited : others).push_back(transfer);
-    for (Transfer *transfer : limited) {
-      transfer->rate = speed / alone(*transfer);
-      for (const auto &use : uses(*transfer))
-        taken[use.port] += use.seconds * transfer->rate;
+    for (Transfer *transfer : rising) {
+      double limit = 1;
+      for (const auto &use : getUses(*transfer))
+        if (use.seconds > 0)
+          limit = std::min(limit, (1 - taken[use.port]) / demand[use.port]);
+      transfer->limit = std::max(limit, 0.0);
+      speed = std::min(speed, transfer->limit);
     }
-    rising = std::move(others);
+    // Those at a port that is full.
+    auto isLimited = [&](Transfer *transfer) {
+      if (transfer->limit > speed)
+        return false;
+      transfer->rate = speed / getAlone(*transfer);
+      for (const auto &use : getUses(*transfer))
+        taken[use.port] += use.seconds * transfer->rate;
+      return true;
+    };
+    rising.erase(std::remove_if(rising.begin(), rising.end(), isLimited),
+                 rising.end());
   }
 }
 
 void PortSharing::add(double time, int key, int collective) {
   moveTo(time);
   active.push_back({key, collective});
-  isStale = true;
+  markPorts(active.back());
+  hasChanged = true;
 }
 
 std::optional<PortSharing::Completion> PortSharing::getNext() {
-  if (isStale)
+  if (hasChanged)
     setRates();
   std::optional<Completion> next;
   for (const Transfer &transfer : active)
@@ -98,9 +137,11 @@ std::optional<PortSharing::Completion> PortSharing::getNext() {
 
 void PortSharing::remove(const Completion &completion) {
   moveTo(completion.time);
-  active.erase(
+  auto done =
       std::find_if(active.begin(), active.end(), [&](const Transfer &transfer) {
         return transfer.key == completion.key;
-      }));
-  isStale = true;
+      });
+  markPorts(*done);
+  active.erase(done);
+  hasChanged = true;
 }

@@ -41,10 +41,23 @@ private:
     int key, collective;
     /// From 1 to 0, and by how much in a second.
     double rest = 1, rate = 0;
+    /// For setRates: the most speed that its ports allow.
+    double limit = 0;
+    bool isChanged = false;
   };
+  const std::vector<SimulationProblem::Collective::Use> &
+  getUses(const Transfer &transfer) const {
+    return problem.collectives[transfer.collective].uses;
+  }
+  double getAlone(const Transfer &transfer) const {
+    return aloneSeconds[transfer.collective];
+  }
   double getDone(const Transfer &transfer) const;
   void moveTo(double time);
   void setRates();
+  void findChanged();
+  /// Rates of what uses these ports are not what they were.
+  void markPorts(const Transfer &transfer);
 
   const SimulationProblem &problem;
   std::vector<double> aloneSeconds;
@@ -52,7 +65,11 @@ private:
   double now = 0;
   /// Rates are those of other transfers than the active ones. They are set when
   /// they are needed, so that what begins at once sets them once.
-  bool isStale = false;
+  bool hasChanged = false;
+  /// Ports of what has come or gone since rates were set.
+  std::vector<bool> isStale;
+  std::vector<int> stalePorts;
+  std::vector<Transfer *> changed;
   /// By port, for setRates: how much of it is taken, and what of it each
   /// transfer that is not at its limit yet takes per unit of speed.
   std::vector<double> taken, demand;
