@@ -181,10 +181,11 @@ StageSearch::PerLane StageSearch::getRestPeriods(int begin,
 }
 
 const StageSearch::PerLane &
-StageSearch::getWholePeriods(int begin, const std::vector<int> &used,
-                             int depth) {
-  auto [entry, isNew] = wholePeriods[begin].try_emplace(used);
+StageSearch::getWholePeriods(int begin, int use) {
+  auto [entry, isNew] =
+      wholePeriods.try_emplace(int64_t(use) * (units + 1) + begin);
   if (isNew) {
+    const auto &[used, depth, next] = uses[use];
     PerLane &periods = entry->second = getRestPeriods(begin, used);
     for (size_t lane = 0; begin > 0 && lane < shape.lanes(); ++lane)
       if (periods[lane] < never)

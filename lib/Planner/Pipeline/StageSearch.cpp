@@ -310,14 +310,37 @@ const StageSearch::Options &StageSearch::getOptions(int kind, int first,
 // The search
 //===----------------------------------------------------------------------===//
 
-StageSearch::State &StageSearch::getState(int begin, std::vector<int> used,
-                                          int head, int depth) {
-  std::vector<int> key = used;
-  key.push_back(head);
-  auto [entry, isNew] = states[begin].try_emplace(std::move(key));
+int StageSearch::addTo(int use, int kind) {
+  if (int known = uses[use].next[kind]; known >= 0)
+    return known;
+  std::vector<int> counts = uses[use].counts;
+  ++counts[kind];
+  auto [entry, isNew] =
+      useNumbers.try_emplace(counts, static_cast<int>(uses.size()));
   if (isNew)
-    entry->second = {begin, std::move(used), head, depth, {}};
-  return entry->second;
+    uses.push_back({std::move(counts), uses[use].depth + 1,
+                    std::vector<int>(shape.kinds.size(), -1)});
+  return uses[use].next[kind] = entry->second;
+}
+
+StageSearch::State &StageSearch::getState(int begin, int use, int head) {
+  auto &[list, places] = states[begin];
+  auto [entry, isNew] = places.try_emplace(
+      int64_t(use) * (static_cast<int>(shape.kinds.size()) + 1) + head + 1,
+      list.size());
+  if (isNew)
+    list.push_back({begin, use, head, {}});
+  return list[entry->second];
+}
+
+std::vector<StageSearch::State> StageSearch::takeStates(int begin) {
+  std::vector<State> list = std::move(states[begin].list);
+  states[begin] = States();
+  std::sort(list.begin(), list.end(), [&](const State &a, const State &b) {
+    return a.use == b.use ? a.head < b.head
+                          : uses[a.use].counts < uses[b.use].counts;
+  });
+  return list;
 }
 
 void StageSearch::add(State &state, const Label &label) {
@@ -338,7 +361,7 @@ void StageSearch::add(State &state, const Label &label) {
 bool StageSearch::makeLabel(const State &from, const PerLane &messages,
                             const PerLane &rest, Label &label) const {
   const Label &behind = labels[label.rest];
-  int depth = from.depth + 1;
+  int depth = uses[from.use].depth + 1;
   for (size_t lane = 0; lane < shape.lanes(); ++lane)
     label.times[lane] = behind.times[lane].prependEven(
         label.option->costs[lane],
@@ -369,10 +392,9 @@ bool StageSearch::makeLabel(const State &from, const PerLane &messages,
 /// front of all labels of a state.
 void StageSearch::addStages(const State &from, int kind, int first,
                             const Times &least, const PerLane &messages) {
-  std::vector<int> used = from.used;
-  ++used[kind];
-  int depth = from.depth + 1;
-  const PerLane &rest = getWholePeriods(first, used, depth);
+  int use = addTo(from.use, kind), depth = uses[use].depth;
+  // Others may be added meanwhile.
+  const PerLane rest = getWholePeriods(first, use);
   if (getBound(least, first, depth, rest) >= limit)
     return;
   State *to = nullptr;
@@ -385,15 +407,16 @@ void StageSearch::addStages(const State &from, int kind, int first,
       if (!makeLabel(from, messages, rest, label))
         continue;
       if (!to)
-        to = &getState(first, used, kind, depth);
+        to = &getState(first, use, kind);
       add(*to, label);
     }
   }
 }
 
 void StageSearch::expand(const State &state) {
+  int depth = uses[state.use].depth;
   for (size_t kind = 0; kind < shape.kinds.size(); ++kind) {
-    if (state.used[kind] == shape.kinds[kind].slots)
+    if (uses[state.use].counts[kind] == shape.kinds[kind].slots)
       continue;
     PerLane messages{};
     if (state.head >= 0)
@@ -401,7 +424,7 @@ void StageSearch::expand(const State &state) {
         messages[lane] = costs.getMessage(shape.microBatches[lane],
                                           shape.kinds[kind].parts[lane],
                                           shape.kinds[state.head].parts[lane]);
-    int left = shape.countSlots() - state.depth - 1;
+    int left = shape.countSlots() - depth - 1;
     for (int first = state.begin - shape.chunks; first >= 0; --first) {
       // A longer stage only takes longer.
       Times least{};
@@ -411,7 +434,7 @@ void StageSearch::expand(const State &state) {
         least[lane].roundTrip = least[lane].end =
             least[lane].period / shape.chunks;
       }
-      if (getBound(least, first, state.depth + 1, {}) >= limit)
+      if (getBound(least, first, depth + 1, {}) >= limit)
         break;
       if (!shape.usesAllSlots || (first == 0) == (left == 0))
         addStages(state, static_cast<int>(kind), first, least, messages);
@@ -467,9 +490,9 @@ void StageSearch::finish(const State &state) {
 }
 
 /// Forgets what is too much of what begins at a unit.
-void StageSearch::narrow(int begin) {
+void StageSearch::narrow(std::vector<State> &list) const {
   std::vector<double> found;
-  for (const auto &[key, state] : states[begin])
+  for (const State &state : list)
     for (int label : state.labels)
       found.push_back(labels[label].bound);
   if (found.size() <= width)
@@ -477,14 +500,14 @@ void StageSearch::narrow(int begin) {
   std::nth_element(found.begin(), found.begin() + width - 1, found.end());
   double most = found[width - 1];
   size_t kept = 0;
-  for (auto &[key, state] : states[begin]) {
-    std::vector<int> &list = state.labels;
-    list.erase(std::remove_if(list.begin(), list.end(),
-                              [&](int label) {
-                                return labels[label].bound > most ||
-                                       ++kept > width;
-                              }),
-               list.end());
+  for (State &state : list) {
+    std::vector<int> &own = state.labels;
+    own.erase(std::remove_if(own.begin(), own.end(),
+                             [&](int label) {
+                               return labels[label].bound > most ||
+                                      ++kept > width;
+                             }),
+              own.end());
   }
 }
 
@@ -501,28 +524,31 @@ bool StageSearch::run(size_t mostLabels, double most,
   labels.clear();
   states.clear();
   states.resize(units + 1);
-  wholePeriods.resize(units + 1);
+  if (uses.empty()) {
+    std::vector<int> none(shape.kinds.size());
+    useNumbers[none] = 0;
+    uses.push_back({none, 0, std::vector<int>(shape.kinds.size(), -1)});
+  }
   options.resize(shape.kinds.size() * (hasEqualUnits ? 3 : units + 1) *
                  (units + 1));
   Times none{};
   for (LaneTimes &times : none)
     times.chunks = shape.chunks;
-  std::vector<int> unused(shape.kinds.size());
-  wholeBound = getBound(none, units, 0, getWholePeriods(units, unused, 0));
+  wholeBound = getBound(none, units, 0, getWholePeriods(units, 0));
   if (wholeBound >= limit)
     return true;
   labels.push_back({none, nullptr, units, -1, -1, 0});
-  getState(units, unused, -1, 0).labels = {0};
+  getState(units, 0, -1).labels = {0};
   for (int begin = units; begin > 0; --begin) {
-    narrow(begin);
-    for (auto &[key, state] : states[begin]) {
+    std::vector<State> list = takeStates(begin);
+    narrow(list);
+    for (const State &state : list) {
       if (*effort <= 0)
         return false;
       expand(state);
     }
-    states[begin].clear();
   }
-  for (auto &[key, state] : states[0])
+  for (const State &state : takeStates(0))
     finish(state);
   return true;
 }

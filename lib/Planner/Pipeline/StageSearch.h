@@ -35,6 +35,7 @@
 #include <map>
 #include <memory>
 #include <tuple>
+#include <unordered_map>
 
 namespace poplar {
 
@@ -163,14 +164,23 @@ private:
     int first, kind, rest;
     double bound;
   };
-  /// Stages of units [begin, end of the model): how many of each kind, and the
-  /// kind of the first, -1 if there is none.
-  struct State {
-    int begin;
-    std::vector<int> used;
-    int head;
+  /// How many stages of each kind there are.
+  struct Use {
+    std::vector<int> counts;
     int depth;
+    /// With one more of a kind; below 0 if not asked for.
+    std::vector<int> next;
+  };
+  /// Stages of units [begin, end of the model): by number, a Use; and the kind
+  /// of the first, -1 if there is none.
+  struct State {
+    int begin, use, head;
     std::vector<int> labels;
+  };
+  /// Those that begin with a unit, and their places by use and head.
+  struct States {
+    std::vector<State> list;
+    std::unordered_map<int64_t, size_t> places;
   };
 
   std::vector<PipelineShape> getPipelines(size_t lane) const;
@@ -202,8 +212,7 @@ private:
   /// `begin`: of units without remainder; and of whole ones, which takes
   /// options.
   PerLane getRestPeriods(int begin, const std::vector<int> &used);
-  const PerLane &getWholePeriods(int begin, const std::vector<int> &used,
-                                 int depth);
+  const PerLane &getWholePeriods(int begin, int use);
   double getWholePeriod(size_t lane, int begin, const std::vector<int> &used,
                         int depth, double period);
   const std::vector<double> &getShares(unsigned kinds, size_t lane);
@@ -213,9 +222,12 @@ private:
                  const PerLane &messages);
   bool makeLabel(const State &from, const PerLane &messages,
                  const PerLane &rest, Label &label) const;
-  State &getState(int begin, std::vector<int> used, int head, int depth);
+  int addTo(int use, int kind);
+  State &getState(int begin, int use, int head);
+  /// In an order that does not depend on that in which they were met.
+  std::vector<State> takeStates(int begin);
   void add(State &state, const Label &label);
-  void narrow(int begin);
+  void narrow(std::vector<State> &list) const;
   void finish(const State &state);
   HybridPlan makePlan(int label, const std::vector<int64_t> &counts) const;
 
@@ -249,16 +261,19 @@ private:
   /// By depth, and by kind, lane and number of these units: of a stage; below 0
   /// if not asked for.
   std::vector<std::vector<double>> leastSeconds;
-  /// By first unit and stages used.
-  std::vector<std::map<std::vector<int>, PerLane>> wholePeriods;
+  /// By Use and first unit.
+  std::unordered_map<int64_t, PerLane> wholePeriods;
 
   size_t width = 0;
   int64_t *effort = nullptr;
   std::optional<HybridPlan> *best = nullptr;
   double limit = std::numeric_limits<double>::infinity(), wholeBound = 0;
   std::vector<Label> labels;
-  /// By first unit, then by stages used and head.
-  std::vector<std::map<std::vector<int>, State>> states;
+  /// The first is of no stages.
+  std::vector<Use> uses;
+  std::map<std::vector<int>, int> useNumbers;
+  /// By first unit.
+  std::vector<States> states;
 };
 
 /// searchHybridPlan() and chooseHybridPlan() of a problem whose first stage
