@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <random>
 
 using namespace poplar;
 
@@ -209,6 +210,64 @@ TEST(HybridModel, PartsTheClusterWhereLinksAreSlow) {
   // And not where links are as fast as inside.
   cluster.defaultBetween = LinkSpeed{1e-6, 9e10};
   EXPECT_EQ(makeHybridProblems(cluster, model, 16, error).size(), 1u);
+}
+
+/// Nodes of two devices at random, of which some are linked otherwise than by
+/// default.
+static ClusterView makeLinkedCluster(std::mt19937 &random, int nodes) {
+  auto below = [&](int limit) { return static_cast<int>(random() % limit); };
+  ClusterView cluster = makeCluster();
+  cluster.nodes.clear();
+  cluster.ranks.clear();
+  cluster.links.clear();
+  for (int node = 0; node < nodes; ++node) {
+    cluster.nodes.push_back({"n" + std::to_string(node), 2 * node, 2});
+    int type = below(2);
+    cluster.ranks.insert(cluster.ranks.end(), 2, {node, type});
+  }
+  const double bandwidths[] = {1e8, 1e9, 1e10, 5e10};
+  cluster.defaultBetween = LinkSpeed{1e-5, bandwidths[below(4)]};
+  for (int count = below(2 * nodes); count > 0; --count) {
+    int from = below(nodes), to = below(nodes);
+    LinkSpeed link{1e-6, bandwidths[below(4)], below(2) * 1e-10};
+    if (from != to)
+      cluster.links[{from, to}] = cluster.links[{to, from}] = link;
+  }
+  return cluster;
+}
+
+/// Where a link is the default one, the planner looks at no pairs of nodes.
+TEST(HybridModel, LinksMeanTheSameIfAllAreWrittenOut) {
+  std::mt19937 random(7);
+  size_t parted = 0;
+  for (int trial = 0; trial < 400; ++trial) {
+    ClusterView cluster = makeLinkedCluster(random, 2 + trial % 9),
+                written = cluster;
+    int nodes = static_cast<int>(cluster.nodes.size());
+    for (int from = 0; from < nodes; ++from)
+      for (int to = 0; to < nodes; ++to)
+        if (from != to)
+          written.links[{from, to}] = *cluster.findLink(from, to);
+    std::string error;
+    auto own = makeHybridProblems(cluster, makeModel(cluster), 16, error),
+         others = makeHybridProblems(written, makeModel(written), 16, error);
+    ASSERT_EQ(own.size(), others.size()) << trial;
+    parted += own.size() > 1;
+    for (size_t i = 0; i < own.size(); ++i) {
+      ASSERT_EQ(own[i].devices.size(), others[i].devices.size()) << trial;
+      for (size_t type = 0; type < own[i].devices.size(); ++type)
+        EXPECT_EQ(own[i].devices[type].ranks, others[i].devices[type].ranks);
+      for (size_t pair = 0; pair < own[i].problem.links.size(); ++pair) {
+        HybridProblem::Link a = own[i].problem.links[pair],
+                            b = others[i].problem.links[pair];
+        EXPECT_EQ(a.speed.bandwidth, b.speed.bandwidth) << trial;
+        EXPECT_EQ(a.speed.latency, b.speed.latency) << trial;
+        EXPECT_EQ(a.speed.overhead, b.speed.overhead) << trial;
+        EXPECT_EQ(a.isShared, b.isShared) << trial;
+      }
+    }
+  }
+  EXPECT_GE(parted, 40u);
 }
 
 TEST(HybridModel, SharesUnitsAmongDevices) {

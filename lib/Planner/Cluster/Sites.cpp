@@ -49,8 +49,8 @@ static std::optional<int> findPlainNode(const ClusterView &cluster) {
   return static_cast<int>(found - isLinked.begin());
 }
 
-/// The steps of the minimum spanning tree (Prim): nodes that reach each other in
-/// steps of some time do so along it.
+/// The steps of the minimum spanning tree (Prim): nodes that reach each other
+/// in steps of some time do so along it.
 static std::vector<Step> findTree(const ClusterView &cluster, double bytes) {
   int nodes = static_cast<int>(cluster.nodes.size());
   std::vector<Step> reach(nodes, {never, -1, -1}), tree;
@@ -104,8 +104,8 @@ static std::vector<Step> findTreeAround(int plain, const ClusterView &cluster,
 /// Steps ascend.
 static std::vector<Step> findSteps(const ClusterView &cluster, double bytes) {
   std::optional<int> plain = findPlainNode(cluster);
-  std::vector<Step> tree = plain ? findTreeAround(*plain, cluster, bytes)
-                                 : findTree(cluster, bytes);
+  std::vector<Step> tree =
+      plain ? findTreeAround(*plain, cluster, bytes) : findTree(cluster, bytes);
   std::sort(tree.begin(), tree.end());
   return tree;
 }

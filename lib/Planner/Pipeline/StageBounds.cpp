@@ -180,8 +180,7 @@ StageSearch::PerLane StageSearch::getRestPeriods(int begin,
   return periods;
 }
 
-const StageSearch::PerLane &
-StageSearch::getWholePeriods(int begin, int use) {
+const StageSearch::PerLane &StageSearch::getWholePeriods(int begin, int use) {
   auto [entry, isNew] =
       wholePeriods.try_emplace(int64_t(use) * (units + 1) + begin);
   if (isNew) {

@@ -47,8 +47,8 @@ void PortSharing::findChanged() {
         return isStale[use.port];
       };
       if (transfer.isChanged ||
-          (transfer.rate > 0 && std::none_of(uses.begin(), uses.end(),
-                                             isStalePort)))
+          (transfer.rate > 0 &&
+           std::none_of(uses.begin(), uses.end(), isStalePort)))
         continue;
       grows = transfer.isChanged = true;
       markPorts(transfer);

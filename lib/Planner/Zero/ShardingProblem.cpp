@@ -124,11 +124,12 @@ poplar::poseReplicated(JobDevices &devices, RankTraffic &traffic,
   return best;
 }
 
-std::optional<PosedJob>
-poplar::poseByMemory(JobDevices &devices, RankTraffic &traffic,
-                     const ModelFacts &model, const BatchPolicy &policy,
-                     int stage, int64_t globalBatch, double limit,
-                     std::string &error) {
+std::optional<PosedJob> poplar::poseByMemory(JobDevices &devices,
+                                             RankTraffic &traffic,
+                                             const ModelFacts &model,
+                                             const BatchPolicy &policy,
+                                             int stage, int64_t globalBatch,
+                                             double limit, std::string &error) {
   const ClusterView &view = *devices.getView();
   auto search = ShareSearch::make(view, model, policy, stage, globalBatch,
                                   devices.classify(), traffic, error);

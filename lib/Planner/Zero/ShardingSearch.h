@@ -68,10 +68,11 @@ poseReplicated(JobDevices &devices, RankTraffic &traffic,
                const ModelFacts &model, const BatchPolicy &policy, int stage,
                int64_t globalBatch, double limit, std::string &error);
 /// With shares by memory.
-std::optional<PosedJob>
-poseByMemory(JobDevices &devices, RankTraffic &traffic, const ModelFacts &model,
-             const BatchPolicy &policy, int stage, int64_t globalBatch,
-             double limit, std::string &error);
+std::optional<PosedJob> poseByMemory(JobDevices &devices, RankTraffic &traffic,
+                                     const ModelFacts &model,
+                                     const BatchPolicy &policy, int stage,
+                                     int64_t globalBatch, double limit,
+                                     std::string &error);
 
 /// Devices that were found to be good for some stage, sharding and
 /// recomputation are worth a try for others.

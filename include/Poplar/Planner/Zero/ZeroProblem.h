@@ -89,10 +89,11 @@ struct ModelFacts {
 
 /// The part of makeBatchProblem() that is the same for all shares: `counts`
 /// devices of each type, without limits by memory, and no communication.
-std::optional<BatchProblem>
-listDeviceTypes(const ClusterView &cluster, const std::vector<int> &counts,
-                const ModelFacts &model, int stage, int64_t globalBatch,
-                std::string &error);
+std::optional<BatchProblem> listDeviceTypes(const ClusterView &cluster,
+                                            const std::vector<int> &counts,
+                                            const ModelFacts &model, int stage,
+                                            int64_t globalBatch,
+                                            std::string &error);
 
 /// Makes the problem of `globalBatch` samples in `stage`. `state` is each
 /// rank's share of what the stage shards; those of a replica are summed to one.
