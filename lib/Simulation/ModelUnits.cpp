@@ -99,7 +99,8 @@ static LogicalResult readSharedElements(ModuleOp module,
   if (failed(sharding.run()))
     return failure();
   SymbolTable symbols(module);
-  for (const auto &[name, share] : sharding.getShares()) {
+  for (const auto &[name, shares] : sharding.getShares()) {
+    const nn::ParameterShare &share = shares.front();
     auto parameter = symbols.lookup<nn::ParameterOp>(name);
     RankedTensorType type =
         nn::getShareType(cast<RankedTensorType>(parameter.getType()), share);

@@ -31,6 +31,7 @@ LogicalResult RankClasses::placeRanks() {
   }
   for (size_t group = 0; group < plan.groups.size(); ++group)
     members.push_back(plan.getPipelinesOf(group));
+  places = plan.getPlaces();
   return success();
 }
 
@@ -42,7 +43,8 @@ LogicalResult RankClasses::form(PlanSimulation &simulation) {
   result = &simulation;
   if (failed(placeRanks()))
     return failure();
-  using Rank = std::tuple<StringRef, int64_t, int64_t, int64_t, double>;
+  using Rank =
+      std::tuple<int64_t, StringRef, int64_t, int64_t, int64_t, double>;
   using Hop = std::tuple<bool, double, double, double>;
   std::map<std::pair<std::vector<Rank>, std::vector<Hop>>, size_t> known;
   bool isCustom = plan.schedule == PlanSchedule::Custom;
@@ -58,8 +60,8 @@ LogicalResult RankClasses::form(PlanSimulation &simulation) {
       for (int64_t index : members[group][pipeline]) {
         const Plan::Rank &rank = plan.ranks[index];
         const RankShare &share = rank.share;
-        key.first.emplace_back(rank.type, share.microBatch, share.steps,
-                               share.last, rank.state);
+        key.first.emplace_back(rank.group, rank.type, share.microBatch,
+                               share.steps, share.last, rank.state);
         if (int64_t first = members[group][pipeline].front(); first != index)
           addHop(first, index);
         // From the last group goes what comes to the next chunk of the first.
@@ -88,10 +90,10 @@ void RankClasses::addPipeline(size_t pipeline) {
     ArrayRef<int64_t> own = members[group][pipeline];
     std::vector<size_t> sharers(own.size());
     std::iota(sharers.begin(), sharers.end(), list.size());
-    for (auto [position, index] : llvm::enumerate(own)) {
+    for (int64_t index : own) {
       const Plan::Rank &rank = plan.ranks[index];
       result->classes.push_back({rank.type, {}, rank.share, int64_t(group)});
-      list.push_back({int64_t(pipeline), int64_t(position), sharers,
+      list.push_back({int64_t(pipeline), places[index].position, sharers,
                       std::vector<ChunkNeighbors>(plan.getNumChunks())});
     }
   }
@@ -112,7 +114,9 @@ void RankClasses::addChannels(size_t firstClass) {
   }
   for (int64_t stage = 1; stage < count * chunks; ++stage) {
     int64_t before = (stage - 1) % count, behind = stage % count;
-    SmallVector<int64_t> sent = getBounds(before), taken = getBounds(behind);
+    int64_t pipeline = list[firstClass].pipeline;
+    SmallVector<int64_t> sent = getBounds(before, pipeline),
+                         taken = getBounds(behind, pipeline);
     for (size_t from = 0; from + 1 < sent.size(); ++from)
       for (size_t to = 0; to + 1 < taken.size(); ++to) {
         int64_t shared = std::min(sent[from + 1], taken[to + 1]) -

@@ -20,6 +20,7 @@
 #include "PhaseBuilder.h"
 #include "Poplar/Dialect/NN/NNTensorParallel.h"
 #include "Poplar/Dialect/Zero/PlanFacts.h"
+#include "Poplar/Planner/Plan/Lanes.h"
 #include "Poplar/Simulation/PlanSimulation.h"
 #include <map>
 
@@ -41,7 +42,7 @@ struct ChunkNeighbors {
 struct ClassPlace {
   /// One that it is of.
   int64_t pipeline = 0;
-  /// Among those that share units.
+  /// See Plan::Place.
   int64_t position = 0;
   /// The classes of those that share units with it, in their order; itself
   /// where none do.
@@ -94,8 +95,9 @@ private:
                   int64_t toChunk, int64_t shared);
   PhaseGroup makeGroup(llvm::ArrayRef<int64_t> members,
                        std::vector<int> classes) const;
-  llvm::SmallVector<int64_t> getBounds(int64_t group) {
-    return nn::divideByParts(tokens, plan.groups[group].getPartsOfRanks());
+  llvm::SmallVector<int64_t> getBounds(int64_t group, int64_t pipeline) {
+    return nn::divideByParts(tokens,
+                             getPartsOfRanks(plan.groups[group], pipeline));
   }
 
   /// A port of each class and direction, then one of each node.
@@ -107,6 +109,7 @@ private:
   PlanLocation where;
   /// By rank.
   std::vector<int> nodes;
+  std::vector<Plan::Place> places;
   /// By group and pipeline, those that share units.
   std::vector<std::vector<std::vector<int64_t>>> members;
   std::vector<ClassPlace> list;

@@ -19,6 +19,7 @@
 #include "Poplar/Dialect/Zero/OptimizerStates.h"
 #include "Poplar/Dialect/Zero/ParameterParts.h"
 #include "Poplar/Dialect/Zero/PlanFacts.h"
+#include "Poplar/Planner/Plan/Lanes.h"
 #include "Poplar/Support/HostCPU.h"
 #include "Poplar/Target/Build.h"
 #include "Poplar/Target/Passes.h"
@@ -398,17 +399,17 @@ static SmallVector<Link> findLinks(ArrayRef<int64_t> own, int64_t position,
 /// The places of ranks in their pipelines, and their turns.
 void ProgramDescriber::linkStages(MutableArrayRef<RankLinks> ranks) {
   std::vector<std::vector<std::vector<int64_t>>> pipelines;
-  SmallVector<SmallVector<int64_t>> bounds;
   int64_t tokens = *facts.getSeqLen();
-  for (int64_t group = 0; group < info.numGroups; ++group) {
+  for (int64_t group = 0; group < info.numGroups; ++group)
     pipelines.push_back(plan->getPipelinesOf(group));
-    bounds.push_back(
-        nn::divideByParts(tokens, plan->groups[group].getPartsOfRanks()));
-  }
   int64_t last = info.numGroups - 1;
   bool isRing = info.numChunks > 1;
   for (size_t index = 0; index < pipelines[0].size(); ++index) {
     Timetable table = plan->getTimetable(index);
+    SmallVector<SmallVector<int64_t>> bounds;
+    for (const Plan::Group &group : plan->groups)
+      bounds.push_back(
+          nn::divideByParts(tokens, getPartsOfRanks(group, index)));
     for (int64_t group = 0; group < info.numGroups; ++group)
       for (auto [position, member] : llvm::enumerate(pipelines[group][index])) {
         RankLinks &rank = ranks[member];

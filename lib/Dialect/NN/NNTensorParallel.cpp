@@ -97,7 +97,7 @@ Value UnitSharding::getTokens(Value old) {
   case Layout::Tokens:
     return get(old);
   case Layout::Partial: {
-    Value tokens = scatterTokens(getLoc(old), get(old));
+    Value tokens = scatterTokens(old);
     set(old, tokens, {Layout::Tokens, {}});
     return tokens;
   }
@@ -179,7 +179,7 @@ Operation *UnitSharding::clone(Operation *op, const Layout &layout) {
     auto type = cast<RankedTensorType>(old.getType());
     SmallVector<int64_t> shape(type.getShape());
     if (layout.kind == Layout::Tokens && shape.size() > 1) {
-      auto [begin, end] = group.getRange(shape[1]);
+      auto [begin, end] = getTokenRange(shape[1]);
       shape[1] = end - begin;
     }
     if (layout.kind == Layout::Columns && shape.size() > 2)
@@ -590,7 +590,7 @@ template <typename Op> static LogicalResult shardDraws(Op op, UnitSharding &s) {
   if (!s.getTokens(op.getX()))
     return failure();
   auto made = cast<Op>(s.clone(op, {Layout::Tokens, {}}));
-  made.setTokens(ArrayRef<int64_t>{s.group.getRange(tokens).first, tokens});
+  made.setTokens(ArrayRef<int64_t>{s.getTokenRange(tokens).first, tokens});
   return success();
 }
 

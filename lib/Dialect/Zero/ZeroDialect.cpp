@@ -214,7 +214,7 @@ std::string ProgramInfo::getProgramName() const {
   std::string name = deviceType;
   if (isPipelineStage())
     name += ".stage" + std::to_string(group);
-  if (sharesUnits())
+  if (sharesUnits() && !joinsParts(*this))
     name += ".part" + std::to_string(position);
   return name;
 }

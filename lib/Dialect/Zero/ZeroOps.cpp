@@ -321,7 +321,8 @@ LogicalResult ProgramOp::verify() {
   if (getGroup() >= getGroups())
     return emitOpError("has group ") << getGroup() << " of " << getGroups();
   int64_t numParts = getParts() ? int64_t(getParts()->size()) : 1;
-  if (int64_t(getPosition()) >= numParts)
+  // Behind all parts is a program that computes whole units.
+  if (int64_t(getPosition()) >= (numParts > 1 ? numParts + 1 : numParts))
     return emitOpError("has position ")
            << getPosition() << " of " << numParts << " parts";
   ProgramOp first = getProgram(cast<ModuleOp>((*this)->getParentOp()));

@@ -427,8 +427,9 @@ LogicalResult GroupOp::verify() {
   std::optional<ArrayRef<int64_t>> parts = getParts();
   if (!parts)
     return success();
-  if (llvm::any_of(getTensor(), [&](int64_t degree) {
-        return degree != int64_t(parts->size());
+  bool isShared = llvm::is_contained(getTensor(), int64_t(parts->size()));
+  if (!isShared || llvm::any_of(getTensor(), [&](int64_t degree) {
+        return degree != 1 && degree != int64_t(parts->size());
       }))
     return emitOpError("has ") << parts->size() << " parts for units that ["
                                << getTensor() << "] devices share";

@@ -9,8 +9,10 @@
 #include "Poplar/Planner/Plan/Plan.h"
 #include "Division.h"
 #include "Poplar/Planner/Cluster/Buildable.h"
+#include "Poplar/Planner/Plan/Lanes.h"
 #include <algorithm>
 #include <cstdlib>
+#include <numeric>
 
 using namespace poplar;
 
@@ -22,9 +24,22 @@ int64_t Plan::Group::getLargestTensorDegree() const {
   return *std::max_element(tensorDegrees.begin(), tensorDegrees.end());
 }
 
+bool poplar::hasUnlikeDegrees(const Plan::Group &group) {
+  return std::any_of(
+      group.tensorDegrees.begin(), group.tensorDegrees.end(),
+      [&](int64_t degree) { return degree != group.tensorDegrees.front(); });
+}
+
 std::vector<int64_t> Plan::Group::getPartsOfRanks() const {
   return parts.empty() ? std::vector<int64_t>(getLargestTensorDegree(), 1)
                        : parts;
+}
+
+std::vector<int64_t> poplar::getPartsOfRanks(const Plan::Group &group,
+                                             size_t pipeline) {
+  int64_t degree = group.getTensorDegree(pipeline);
+  return degree > 1 && !group.parts.empty() ? group.parts
+                                            : std::vector<int64_t>(degree, 1);
 }
 
 int64_t Plan::getStage() const {
@@ -60,9 +75,12 @@ std::vector<Plan::Place> Plan::getPlaces() const {
   std::vector<Place> places(ranks.size());
   for (size_t group = 0; group < groups.size(); ++group) {
     int64_t pipeline = 0;
+    int64_t largest = groups[group].getLargestTensorDegree();
     for (const std::vector<int64_t> &members : getPipelinesOf(group)) {
       for (size_t i = 0; i < members.size(); ++i)
         places[members[i]] = {pipeline, static_cast<int64_t>(i)};
+      if (members.size() == 1 && largest > 1)
+        places[members.front()].position = largest;
       ++pipeline;
     }
   }
@@ -109,14 +127,17 @@ Timetable Plan::getTimetable(size_t pipeline) const {
 // From stages to a plan
 //===----------------------------------------------------------------------===//
 
-std::vector<RankShare> poplar::sharePipelines(int64_t samples,
-                                              int64_t pipelines,
-                                              int64_t microBatch,
-                                              bool sameSteps) {
+std::vector<RankShare>
+poplar::sharePipelines(int64_t samples, const std::vector<int64_t> &weights,
+                       int64_t microBatch, bool sameSteps) {
   std::vector<RankShare> shares;
-  int64_t most = divideUp(samples, pipelines);
-  for (int64_t i = 0; i < pipelines; ++i) {
-    int64_t own = samples * (i + 1) / pipelines - samples * i / pipelines;
+  int64_t sum = std::accumulate(weights.begin(), weights.end(), int64_t(0));
+  int64_t most = divideUp(
+      samples * *std::max_element(weights.begin(), weights.end()), sum);
+  int64_t before = 0;
+  for (int64_t weight : weights) {
+    int64_t own = samples * (before + weight) / sum - samples * before / sum;
+    before += weight;
     int64_t steps =
         std::max<int64_t>(1, divideUp(sameSteps ? most : own, microBatch));
     int64_t size = std::min(microBatch, own);
@@ -128,7 +149,14 @@ std::vector<RankShare> poplar::sharePipelines(int64_t samples,
   return shares;
 }
 
-/// One for all pipelines if they are equal.
+std::vector<RankShare> poplar::sharePipelines(int64_t samples,
+                                              int64_t pipelines,
+                                              int64_t microBatch,
+                                              bool sameSteps) {
+  return sharePipelines(samples, std::vector<int64_t>(pipelines, 1), microBatch,
+                        sameSteps);
+}
+
 /// One number where it is that of all pipelines.
 static std::vector<int64_t> getTensorDegrees(const StageRanks &stage) {
   std::vector<int64_t> degrees;
@@ -171,7 +199,7 @@ Plan poplar::writeStages(const ClusterView &cluster, std::string policy,
     Plan::Group &group = plan.groups.emplace_back();
     group.zeroStage = stage.zeroStage;
     group.tensorDegrees = getTensorDegrees(stage);
-    if (stages.size() > 1 || group.tensorDegrees.front() > 1) {
+    if (stages.size() > 1 || group.getLargestTensorDegree() > 1) {
       group.units = stage.units;
       group.parts = stage.parts;
     }
@@ -195,30 +223,42 @@ Plan poplar::writeStages(const ClusterView &cluster, std::string policy,
   return plan;
 }
 
+std::string poplar::explainUnlikeDegrees(const Plan::Group &group) {
+  if (!hasUnlikeDegrees(group))
+    return "";
+  for (int64_t degree : group.tensorDegrees)
+    if (degree != 1 && degree != group.getLargestTensorDegree())
+      return "has pipelines of which " + std::to_string(degree) + " and " +
+             std::to_string(group.getLargestTensorDegree()) +
+             " devices share units, which is not generated: beside pipelines "
+             "that share units, others may only compute whole ones";
+  if (group.zeroStage > 1)
+    return "has pipelines of which unlike numbers of devices share units, "
+           "whose ranks meet once an iteration, but is of ZeRO stage " +
+           std::to_string(group.zeroStage) + ": take stage 0 or 1";
+  return "";
+}
+
 static std::string explainGroup(const ClusterView &cluster, const Plan &plan,
                                 int64_t index) {
-  const Plan::Group &group = plan.groups[index];
-  for (int64_t degree : group.tensorDegrees)
-    if (degree != group.tensorDegrees.front())
-      return "unlike numbers of devices share the units of stage " +
-             std::to_string(index) +
-             ", which is not generated yet: all pipelines share them alike";
-  int64_t degree = group.tensorDegrees.front(), position = 0;
-  const DeviceType *first = nullptr;
-  for (const Plan::Rank &rank : plan.ranks) {
-    if (rank.group != index)
-      continue;
-    std::optional<int> type = cluster.findType(rank.type);
-    if (!type)
-      continue;
-    if (position++ % degree == 0)
-      first = &cluster.types[*type];
-    std::string reason =
-        explainUnbuildableStage(cluster.types[*type], static_cast<int>(degree));
-    if (reason.empty())
-      reason = explainUnlikeSharers(*first, cluster.types[*type]);
-    if (!reason.empty())
-      return reason;
+  if (std::string reason = explainUnlikeDegrees(plan.groups[index]);
+      !reason.empty())
+    return "stage " + std::to_string(index) + " " + reason;
+  for (const std::vector<int64_t> &members : plan.getPipelinesOf(index)) {
+    const DeviceType *first = nullptr;
+    for (int64_t member : members) {
+      std::optional<int> type = cluster.findType(plan.ranks[member].type);
+      if (!type)
+        continue;
+      if (!first)
+        first = &cluster.types[*type];
+      std::string reason = explainUnbuildableStage(
+          cluster.types[*type], static_cast<int>(members.size()));
+      if (reason.empty())
+        reason = explainUnlikeSharers(*first, cluster.types[*type]);
+      if (!reason.empty())
+        return reason;
+    }
   }
   return "";
 }

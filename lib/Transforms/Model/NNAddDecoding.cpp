@@ -21,6 +21,7 @@
 
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Dialect/NN/NNTensorParallel.h"
+#include "Poplar/Dialect/Zero/ParameterParts.h"
 #include "Poplar/Dialect/Zero/ZeroExchange.h"
 #include "Poplar/Transforms/Model/Decodable.h"
 #include "Poplar/Transforms/Model/Passes.h"
@@ -92,7 +93,7 @@ public:
       : module(module), symbols(symbols), name(nn::getName(entry)),
         tokens(tokens), length(length) {
     zero::ProgramInfo info = zero::ProgramInfo::get(module);
-    if (!info.sharesUnits())
+    if (!info.sharesUnits() || zero::joinsParts(info))
       return;
     auto [begin, end] =
         nn::TensorGroup(info.parts, info.position).getRange(length);

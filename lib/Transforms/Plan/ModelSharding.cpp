@@ -10,6 +10,9 @@
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Dialect/Zero/OptimizerStates.h"
 #include "Poplar/Runtime/Quantized.h"
+#include "Poplar/Transforms/Model/Layers.h"
+#include "mlir/IR/Dominance.h"
+#include "mlir/Transforms/CSE.h"
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/DenseSet.h"
 
@@ -27,28 +30,54 @@ std::string poplar::getPartName(StringRef parameter, int64_t index) {
 // One unit
 //===----------------------------------------------------------------------===//
 
-class ModelSharding::Unit : public nn::UnitSharding {
+/// A unit that is being made, of the one position that the device has or of all
+/// of them.
+class ModelSharding::Unit {
 public:
   Unit(ModelSharding &model, func::CallOp call, func::FuncOp old,
-       OpBuilder &builder)
-      : UnitSharding(builder, model.group), model(model), call(call), old(old) {
-  }
+       OpBuilder &builder);
 
   FailureOr<Sharded> run();
+  /// How the unit takes an argument, if it is split.
+  std::optional<Ranges> findSplit(Value argument);
+
+private:
+  class Position;
+
+  LogicalResult shardOps();
+  FailureOr<SmallVector<Value>> getReturned();
+
+  ModelSharding &model;
+  func::CallOp call;
+  func::FuncOp old;
+  OpBuilder &builder;
+  SmallVector<std::unique_ptr<Position>, 1> positions;
+  /// Sums over the positions, where the device has all of them.
+  DenseMap<Value, Value> sums;
+  Sharded result;
+};
+
+/// What the unit is at one position.
+class ModelSharding::Unit::Position : public nn::UnitSharding {
+public:
+  Position(Unit &unit, const nn::TensorGroup &group)
+      : UnitSharding(unit.builder, group), unit(unit), model(unit.model) {}
 
 protected:
   Value gatherTokens(Location loc, Value tokens) override {
+    if (model.joinsParts())
+      return tokens;
     auto type = cast<RankedTensorType>(tokens.getType());
     SmallVector<int64_t> shape(type.getShape());
     shape[1] = model.tokens;
     return zero::GatherTokensOp::create(
         builder, loc, RankedTensorType::get(shape, type.getElementType()),
-        tokens, model.getTokenBounds(model.tokens), group.getPosition());
+        tokens, group.divide(model.tokens), group.getPosition());
   }
-  Value scatterTokens(Location loc, Value partial) override {
-    return zero::ScatterTokensOp::create(
-        builder, loc, model.getTokensType(partial.getType()), partial,
-        model.getTokenBounds(model.tokens), group.getPosition());
+  Value scatterTokens(Value old) override;
+  std::pair<int64_t, int64_t> getTokenRange(int64_t count) const override {
+    return model.joinsParts() ? std::pair(int64_t(0), count)
+                              : group.getRange(count);
   }
   std::pair<Value, Value> buildCrossEntropy(Location loc, Value logits,
                                             Value targets,
@@ -58,30 +87,114 @@ protected:
                                           builder.getF32Type());
     auto op = zero::CrossEntropyOp::create(builder, loc, perToken, perToken,
                                            logits, targets, firstColumn,
-                                           model.getTokenBounds(model.tokens));
+                                           group.divide(model.tokens));
     return {op.getLoss(), op.getLse()};
   }
   std::optional<Ranges> findSplitOfResult(unsigned index) override {
-    return model.findSplit(call, index, *this);
+    return model.findSplit(unit.call, index);
   }
-  Value takeParameter(Value parameter, const ParameterShare &share) override {
-    unsigned index = cast<BlockArgument>(parameter).getArgNumber();
-    result.parameters[index] = share;
-    BlockArgument argument = result.function.getArgument(index);
-    argument.setType(
-        nn::getShareType(cast<RankedTensorType>(argument.getType()), share));
-    if (share.kind != ParameterShare::First || group.getPosition() == 0)
-      return argument;
-    result.dropped.set(index);
-    return {};
-  }
+  Value takeParameter(Value parameter, const ParameterShare &share) override;
 
 private:
+  Unit &unit;
   ModelSharding &model;
-  func::CallOp call;
-  func::FuncOp old;
-  Sharded result;
 };
+
+Value ModelSharding::Unit::Position::scatterTokens(Value old) {
+  Value partial = get(old);
+  if (!model.joinsParts())
+    return zero::ScatterTokensOp::create(
+        builder, old.getLoc(), model.getTokensType(partial.getType()), partial,
+        group.divide(model.tokens), group.getPosition());
+  // Every position asks, the first one before any has taken the sum.
+  Value &sum = unit.sums[old];
+  if (sum)
+    return sum;
+  for (const std::unique_ptr<Position> &position : unit.positions)
+    sum =
+        sum ? nn::AddOp::create(builder, old.getLoc(), sum, position->get(old))
+                  .getResult()
+            : position->get(old);
+  return sum;
+}
+
+/// The argument stands for what the first position holds. Slices of others
+/// become arguments of their own.
+Value ModelSharding::Unit::Position::takeParameter(
+    Value parameter, const ParameterShare &share) {
+  Sharded &result = unit.result;
+  unsigned index = cast<BlockArgument>(parameter).getArgNumber();
+  BlockArgument argument = result.function.getArgument(index);
+  Type type =
+      nn::getShareType(cast<RankedTensorType>(parameter.getType()), share);
+  bool isFirst = this == unit.positions.front().get();
+  if (share.kind == ParameterShare::Slice && !isFirst) {
+    result.others.push_back({index, share});
+    return result.function.front().addArgument(type, argument.getLoc());
+  }
+  if (isFirst) {
+    result.parameters[index] = share;
+    argument.setType(type);
+  }
+  if (share.kind != ParameterShare::First || group.getPosition() == 0)
+    return argument;
+  if (isFirst)
+    result.dropped.set(index);
+  return {};
+}
+
+ModelSharding::Unit::Unit(ModelSharding &model, func::CallOp call,
+                          func::FuncOp old, OpBuilder &builder)
+    : model(model), call(call), old(old), builder(builder) {
+  for (const nn::TensorGroup &group : model.groups)
+    positions.push_back(std::make_unique<Position>(*this, group));
+}
+
+std::optional<Ranges> ModelSharding::Unit::findSplit(Value argument) {
+  return positions.front()->findSplit(argument);
+}
+
+/// Op by op, each at all positions, so that sums find their addends.
+LogicalResult ModelSharding::Unit::shardOps() {
+  Block &block = result.function.front();
+  for (auto [index, argument] : llvm::enumerate(old.getArguments())) {
+    Layout layout = model.layouts.lookup(call.getOperand(index));
+    result.arguments.push_back(layout);
+    if (old.getArgAttr(index, nn::kParameterAttr))
+      continue;
+    block.getArgument(index).setType(call.getOperand(index).getType());
+    for (std::unique_ptr<Position> &position : positions)
+      position->set(argument, block.getArgument(index), layout);
+  }
+  for (Operation &op : old.front().without_terminator()) {
+    auto parallel = dyn_cast<nn::TensorParallelOpInterface>(op);
+    if (!parallel)
+      return op.emitOpError("is in a unit that devices share, but does not say "
+                            "how it is divided (TensorParallelOpInterface)");
+    for (std::unique_ptr<Position> &position : positions)
+      if (failed(parallel.shard(*position)) || position->hasFailed())
+        return failure();
+  }
+  return success();
+}
+
+FailureOr<SmallVector<Value>> ModelSharding::Unit::getReturned() {
+  SmallVector<Value> returned;
+  Position &first = *positions.front();
+  for (Value value : old.front().getTerminator()->getOperands()) {
+    // Between units, nothing is left to be added up.
+    if (first.getLayout(value).kind == Layout::Partial &&
+        !first.getTokens(value))
+      return failure();
+    if (model.joinsParts() && first.getLayout(value).kind == Layout::Columns)
+      return emitError(value.getLoc())
+             << "leaves its unit in columns, which devices that compute whole "
+                "units cannot join";
+    returned.push_back(first.get(value));
+    result.results.push_back(first.getLayout(value));
+  }
+  return returned;
+}
 
 FailureOr<ModelSharding::Sharded> ModelSharding::Unit::run() {
   unsigned count = old.getNumArguments();
@@ -91,38 +204,31 @@ FailureOr<ModelSharding::Sharded> ModelSharding::Unit::run() {
                                          old.getFunctionType());
   OwningOpRef<func::FuncOp> owner(result.function);
   result.function->setAttrs(old->getAttrs());
-  Block *block = result.function.addEntryBlock();
-  builder.setInsertionPointToStart(block);
-  for (auto [index, argument] : llvm::enumerate(old.getArguments())) {
-    Layout layout = model.layouts.lookup(call.getOperand(index));
-    result.arguments.push_back(layout);
-    if (!old.getArgAttr(index, nn::kParameterAttr)) {
-      block->getArgument(index).setType(call.getOperand(index).getType());
-      set(argument, block->getArgument(index), layout);
-    }
-  }
-  for (Operation &op : old.front().without_terminator()) {
-    auto parallel = dyn_cast<nn::TensorParallelOpInterface>(op);
-    if (!parallel)
-      return op.emitOpError("is in a unit that devices share, but does not say "
-                            "how it is divided (TensorParallelOpInterface)");
-    if (failed(parallel.shard(*this)) || hasFailed())
-      return failure();
-  }
-  SmallVector<Value> returned;
-  for (Value value : old.front().getTerminator()->getOperands()) {
-    // Between units, nothing is left to be added up.
-    if (getLayout(value).kind == Layout::Partial && !getTokens(value))
-      return failure();
-    returned.push_back(get(value));
-    result.results.push_back(getLayout(value));
-  }
+  builder.setInsertionPointToStart(result.function.addEntryBlock());
+  if (failed(shardOps()))
+    return failure();
+  FailureOr<SmallVector<Value>> returned = getReturned();
+  if (failed(returned))
+    return failure();
   func::ReturnOp::create(builder, old.front().getTerminator()->getLoc(),
-                         returned);
-  result.function.setFunctionType(builder.getFunctionType(
-      block->getArgumentTypes(), ValueRange(returned).getTypes()));
+                         *returned);
+  SmallVector<DictionaryAttr> attributes;
+  old.getAllArgAttrs(attributes);
+  for (const Sharded::Other &other : result.others)
+    attributes.push_back(attributes[other.index]);
+  result.function.setFunctionType(
+      builder.getFunctionType(result.function.front().getArgumentTypes(),
+                              ValueRange(*returned).getTypes()));
+  result.function.setAllArgAttrs(attributes);
+  result.dropped.resize(attributes.size());
   if (failed(result.function.eraseArguments(result.dropped)))
     return failure();
+  // What is computed token by token is the same at all positions.
+  if (model.joinsParts()) {
+    IRRewriter rewriter(builder.getContext());
+    DominanceInfo dominance(result.function);
+    eliminateCommonSubExpressions(rewriter, dominance, result.function);
+  }
   owner.release();
   return std::move(result);
 }
@@ -134,14 +240,19 @@ FailureOr<ModelSharding::Sharded> ModelSharding::Unit::run() {
 // Where it can be, moments in 8 bits are divided between blocks.
 ModelSharding::ModelSharding(ModuleOp module, ArrayRef<int64_t> parts,
                              int64_t position)
-    : module(module),
-      group(parts, position,
-            zero::hasInt8States(module) ? POPLAR_STATE_BLOCK : 1) {}
+    : module(module), isJoining(position == int64_t(parts.size())) {
+  int64_t block = zero::hasInt8States(module) ? POPLAR_STATE_BLOCK : 1;
+  for (int64_t own = isJoining ? 0 : position;
+       own < (isJoining ? position : position + 1); ++own)
+    groups.push_back(nn::TensorGroup(parts, own, block));
+}
 
 Type ModelSharding::getTokensType(Type type) const {
+  if (joinsParts())
+    return type;
   auto tensor = cast<RankedTensorType>(type);
   SmallVector<int64_t> shape(tensor.getShape());
-  auto [begin, end] = group.getRange(tokens);
+  auto [begin, end] = groups.front().getRange(tokens);
   shape[1] = end - begin;
   return RankedTensorType::get(shape, tensor.getElementType());
 }
@@ -165,8 +276,7 @@ std::optional<Ranges> ModelSharding::findSplitOfArgument(func::CallOp call,
 /// Finds how a result of the unit that `call` calls is split: what the units
 /// behind it take.
 std::optional<Ranges> ModelSharding::findSplit(func::CallOp call,
-                                               unsigned index,
-                                               const nn::UnitSharding &) {
+                                               unsigned index) {
   std::optional<Ranges> found;
   for (OpOperand &use : call.getResult(index).getUses()) {
     auto reader = dyn_cast<func::CallOp>(use.getOwner());
@@ -207,20 +317,53 @@ ModelSharding::shardUnit(func::CallOp call) {
 
 /// @model's own value of a parameter becomes the device's share of it, which
 /// has no name yet.
-LogicalResult ModelSharding::takeParameter(Value parameter,
+LogicalResult ModelSharding::takeParameter(nn::GetParameterOp get,
                                            const ParameterShare &share) {
-  auto get = parameter.getDefiningOp<nn::GetParameterOp>();
-  StringAttr name = get.getParameterAttr().getAttr();
-  auto [entry, isNew] = shares.insert({name, share});
-  if (!isNew && !(entry->second == share))
+  auto [entry, isNew] = shares.insert({get.getParameterAttr().getAttr(), {}});
+  if (isNew)
+    entry->second.push_back(share);
+  else if (!(entry->second.front() == share))
     return get.emitOpError(
         "has uses in shared units that need different splits");
+  reads[get] = share;
   if (share.kind == ParameterShare::Slice)
     get.getValue().setType(nn::getShareType(get.getValue().getType(), share));
   return success();
 }
 
+/// The share of a position behind the first one, where the device has all.
+Value ModelSharding::takeOther(nn::GetParameterOp get,
+                               const ParameterShare &share) {
+  StringAttr name = get.getParameterAttr().getAttr();
+  OpBuilder builder(get);
+  auto parameter = module.lookupSymbol<nn::ParameterOp>(name);
+  auto type = cast<RankedTensorType>(parameter.getType());
+  if (!nn::isQuantized(type))
+    type = type.clone(get.getValue().getType().getElementType());
+  auto other = nn::GetParameterOp::create(builder, get.getLoc(),
+                                          nn::getShareType(type, share), name);
+  reads[other] = share;
+  SmallVectorImpl<ParameterShare> &known = shares.find(name)->second;
+  if (!llvm::is_contained(known, share))
+    known.push_back(share);
+  return other;
+}
+
+/// A device that computes whole units takes layers in parts. What is before and
+/// behind them is divided by the vocabulary, whose rows lie one behind the
+/// other.
 LogicalResult ModelSharding::shardCall(func::CallOp call) {
+  if (joinsParts() && !getTaken(call)) {
+    for (Value result : call.getResults())
+      if (auto type = cast<RankedTensorType>(result.getType());
+          type.getRank() == 3 && isa<FloatType>(type.getElementType()))
+        layouts[result] = {Layout::Tokens, {}};
+    for (Value operand : call.getOperands())
+      if (auto get = operand.getDefiningOp<nn::GetParameterOp>();
+          get && failed(takeParameter(get, {})))
+        return failure();
+    return success();
+  }
   // Shared values are changed once, by their first reader.
   FailureOr<const Sharded *> unit = shardUnit(call);
   if (failed(unit))
@@ -229,11 +372,15 @@ LogicalResult ModelSharding::shardCall(func::CallOp call) {
   for (auto [index, operand] : llvm::enumerate(call.getOperands())) {
     auto get = operand.getDefiningOp<nn::GetParameterOp>();
     if (get && layouts.try_emplace(operand).second &&
-        failed(takeParameter(operand, (*unit)->parameters[index])))
+        failed(takeParameter(get, (*unit)->parameters[index])))
       return failure();
     if (!(*unit)->dropped.test(index))
       operands.push_back(operand);
   }
+  for (const Sharded::Other &other : (*unit)->others)
+    operands.push_back(takeOther(
+        call.getOperand(other.index).getDefiningOp<nn::GetParameterOp>(),
+        other.share));
   OpBuilder builder(call);
   auto made =
       func::CallOp::create(builder, call.getLoc(), (*unit)->function, operands);
@@ -251,9 +398,9 @@ LogicalResult ModelSharding::run() {
   if (!model || model.isExternal() || model.getNumArguments() == 0)
     return module.emitError("has no function @model to divide among devices");
   tokens = cast<RankedTensorType>(model.getArgument(0).getType()).getDimSize(1);
-  if (tokens < group.size())
+  if (int64_t size = groups.front().size(); tokens < size)
     return model.emitOpError("has ")
-           << tokens << " tokens a sample, fewer than the " << group.size()
+           << tokens << " tokens a sample, fewer than the " << size
            << " devices that share units";
   for (Operation &op : llvm::make_early_inc_range(model.front())) {
     if (auto call = dyn_cast<func::CallOp>(op)) {
@@ -267,7 +414,7 @@ LogicalResult ModelSharding::run() {
       layouts[receive.getValue()] = {Layout::Tokens, {}};
       continue;
     }
-    for (Value operand : op.getOperands())
+    for (Value operand : joinsParts() ? ValueRange() : op.getOperands())
       if (layouts.lookup(operand).kind !=
           (isa<zero::SendOp>(op) ? Layout::Tokens : Layout::Whole))
         return op.emitOpError("reads in @model what devices share");

@@ -28,19 +28,31 @@ using nn::ParameterShare;
 
 namespace {
 
-/// A group, and a place among those of its ranks that share units.
+/// A group, and a place among those of its ranks that share units
+/// (Plan::Place).
 using Holder = std::pair<int64_t, int64_t>;
 
-/// What a holder reads of a parameter.
+/// What a holder reads of a parameter: the share of its position, or, of a
+/// holder that computes whole units, that of each.
 struct Use {
   Holder holder;
   ParameterShare share;
+  int64_t position;
+  bool isOfAll;
 };
 
 /// A part that a parameter is cut into, and who holds it.
 struct Part {
   ParameterShare share;
   std::set<Holder> holders;
+};
+
+/// What a parameter becomes: a parameter, who holds it, and whether some of
+/// them have other parts next to it in memory.
+struct Made {
+  StringAttr name;
+  std::set<Holder> holders;
+  bool isChained = false;
 };
 
 class Slicing {
@@ -59,34 +71,43 @@ private:
   void addPart(nn::ParameterOp parameter, StringAttr name,
                const ParameterShare &share);
   void divideBucket(zero::BucketOp bucket);
+  SmallVector<int64_t> getPositions(zero::GroupOp group);
 
   ModuleOp module;
   zero::PlanOp plan;
   SmallVector<zero::GroupOp, 0> groups;
   ModelUnits units;
-  /// By parts: what each position holds.
-  using Shares = SmallVector<llvm::MapVector<StringAttr, ParameterShare>>;
-  std::map<SmallVector<int64_t>, Shares> shares;
-  /// What a parameter becomes, with who holds it.
-  std::map<StringRef, SmallVector<std::pair<StringAttr, std::set<Holder>>>>
-      made;
+  /// By parts and position: what is held there.
+  using Shares = llvm::MapVector<StringAttr, ModelSharding::Shares>;
+  std::map<std::pair<SmallVector<int64_t>, int64_t>, Shares> shares;
+  std::map<StringRef, SmallVector<Made>> made;
 };
 
 } // namespace
+
+/// Those of the ranks that share units, and the one of those that compute whole
+/// units beside them.
+SmallVector<int64_t> Slicing::getPositions(zero::GroupOp group) {
+  int64_t largest = group.getLargestTensorDegree();
+  bool hasWhole = largest > 1 && llvm::is_contained(group.getTensor(), 1);
+  return llvm::to_vector(llvm::seq<int64_t>(0, largest + (hasWhole ? 1 : 0)));
+}
 
 /// Tries the rewriting that each device's program will go through.
 LogicalResult Slicing::findShares() {
   for (zero::GroupOp group : groups) {
     SmallVector<int64_t> parts = group.getPartsOfRanks();
-    if (parts.size() == 1 || shares.count(parts))
+    if (parts.size() == 1)
       continue;
-    Shares &entry = shares[parts];
-    for (int64_t position = 0; position < int64_t(parts.size()); ++position) {
+    for (int64_t position : getPositions(group)) {
+      auto [entry, isNew] = shares.insert({{parts, position}, {}});
+      if (!isNew)
+        continue;
       OwningOpRef<ModuleOp> trial = module.clone();
       ModelSharding sharding(*trial, parts, position);
       if (failed(sharding.run()))
         return failure();
-      entry.push_back(sharding.getShares());
+      entry->second = sharding.getShares();
     }
   }
   return success();
@@ -115,12 +136,17 @@ SmallVector<Use> Slicing::findUses(StringAttr name) {
                       [&](int64_t unit) { return groups[index].owns(unit); }))
       continue;
     SmallVector<int64_t> parts = groups[index].getPartsOfRanks();
-    for (int64_t position = 0; position < int64_t(parts.size()); ++position) {
-      ParameterShare share;
+    for (int64_t own : getPositions(groups[index])) {
+      ModelSharding::Shares held(1);
       if (parts.size() > 1)
-        share = shares[parts][position].lookup(name);
-      if (share.kind != ParameterShare::First || position == 0)
-        uses.push_back({{index, position}, share});
+        held = shares[{parts, own}].lookup(name);
+      bool isOfAll = own == int64_t(parts.size());
+      for (auto [position, share] : llvm::enumerate(held))
+        if (share.kind != ParameterShare::First || isOfAll || own == 0)
+          uses.push_back({{index, own},
+                          share,
+                          isOfAll ? int64_t(position) : own,
+                          isOfAll});
     }
   }
   return uses;
@@ -130,16 +156,17 @@ SmallVector<Use> Slicing::findUses(StringAttr name) {
 /// hold.
 static SmallVector<Part> findPositions(ArrayRef<Use> uses) {
   SmallVector<Part> parts;
-  llvm::DenseMap<int64_t, size_t> counts;
-  for (const auto &[holder, share] : uses) {
-    size_t position = holder.second;
-    ++counts[holder.first];
+  // By group, those that share a unit and those that have all of its parts.
+  std::map<std::pair<int64_t, bool>, size_t> counts;
+  for (const Use &use : uses) {
+    auto position = size_t(use.position);
+    ++counts[{use.holder.first, use.isOfAll}];
     if (position == parts.size())
-      parts.push_back({share, {}});
-    if (share.kind != ParameterShare::Slice || position > parts.size() ||
-        !(parts[position].share == share))
+      parts.push_back({use.share, {}});
+    if (use.share.kind != ParameterShare::Slice || position > parts.size() ||
+        !(parts[position].share == use.share))
       return {};
-    parts[position].holders.insert(holder);
+    parts[position].holders.insert(use.holder);
   }
   bool isAlike = llvm::all_of(
       counts, [&](auto entry) { return entry.second == parts.size(); });
@@ -157,7 +184,8 @@ FailureOr<SmallVector<Part>> Slicing::cutRows(nn::ParameterOp parameter,
                                                : std::pair(int64_t(0), rows);
   };
   std::set<int64_t> bounds;
-  for (const auto &[holder, share] : uses) {
+  for (const Use &use : uses) {
+    const ParameterShare &share = use.share;
     if (nn::isQuantized(type) || (share.kind == ParameterShare::Slice &&
                                   (share.dim != 0 || share.ranges.size() != 1)))
       return parameter.emitOpError(
@@ -179,9 +207,10 @@ FailureOr<SmallVector<Part>> Slicing::cutRows(nn::ParameterOp parameter,
     Part part;
     part.share = {
         ParameterShare::Slice, /*dim=*/0, {{*begin, *std::next(begin)}}};
-    for (const auto &[holder, share] : uses)
-      if (auto [first, end] = getRows(share); first <= *begin && *begin < end)
-        part.holders.insert(holder);
+    for (const Use &use : uses)
+      if (auto [first, end] = getRows(use.share);
+          first <= *begin && *begin < end)
+        part.holders.insert(use.holder);
     parts.push_back(std::move(part));
   }
   return parts;
@@ -201,7 +230,8 @@ LogicalResult Slicing::divide(nn::ParameterOp parameter) {
     return success();
   }
   SmallVector<Part> parts = findPositions(uses);
-  if (parts.empty()) {
+  bool isChained = parts.empty();
+  if (isChained) {
     FailureOr<SmallVector<Part>> cut = cutRows(parameter, uses);
     if (failed(cut))
       return failure();
@@ -214,30 +244,33 @@ LogicalResult Slicing::divide(nn::ParameterOp parameter) {
       return parameter.emitOpError("cannot be divided: there is a symbol @")
              << partName.getValue() << " already";
     addPart(parameter, partName, part.share);
-    entry.push_back({partName, part.holders});
+    entry.push_back({partName, part.holders, isChained});
   }
   // The whole one stays until --zero-shard-units: @model reads it.
   return success();
 }
 
 /// One bucket for each set of holders; parts of quantised weights may be of
-/// other formats than the whole, which are in buckets of their own.
+/// other formats than the whole, which are in buckets of their own. So are
+/// parts that lie next to others, whose buckets do.
 void Slicing::divideBucket(zero::BucketOp bucket) {
-  using Kind = std::pair<std::set<Holder>, std::optional<nn::QuantizedFormat>>;
+  using Kind = std::tuple<std::set<Holder>, std::optional<nn::QuantizedFormat>,
+                          StringRef>;
   llvm::MapVector<Kind, SmallVector<Attribute>, std::map<Kind, unsigned>>
       content;
   for (auto name : bucket.getParameters().getAsRange<FlatSymbolRefAttr>())
-    for (const auto &[held, holders] : made[name.getValue()]) {
-      auto parameter = module.lookupSymbol<nn::ParameterOp>(held);
-      Kind kind = {holders, std::nullopt};
+    for (const Made &held : made[name.getValue()]) {
+      auto parameter = module.lookupSymbol<nn::ParameterOp>(held.name);
+      Kind kind = {held.holders, std::nullopt,
+                   held.isChained ? held.name.getValue() : StringRef()};
       if (auto element = dyn_cast<nn::QuantizedType>(
               getElementTypeOrSelf(parameter.getType())))
-        kind.second = element.getFormat();
-      content[kind].push_back(FlatSymbolRefAttr::get(held));
+        std::get<1>(kind) = element.getFormat();
+      content[kind].push_back(FlatSymbolRefAttr::get(held.name));
     }
   OpBuilder builder(bucket);
   for (auto &[kind, parameters] : content) {
-    const std::set<Holder> &holders = kind.first;
+    const std::set<Holder> &holders = std::get<0>(kind);
     // Moments in 8 bits come first, which not all parts have.
     std::stable_partition(
         parameters.begin(), parameters.end(), [&](Attribute name) {

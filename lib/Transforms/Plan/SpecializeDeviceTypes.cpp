@@ -11,6 +11,7 @@
 #include "Poplar/Dialect/Zero/OptimizerStates.h"
 #include "Poplar/Dialect/Zero/PlanFacts.h"
 #include "Poplar/Planner/Model/WireFormat.h"
+#include "Poplar/Planner/Plan/Lanes.h"
 #include "Poplar/Planner/Zero/ShardBounds.h"
 #include "Poplar/Runtime/Quantized.h"
 #include "Poplar/Transforms/Plan/ModelStages.h"
@@ -161,10 +162,9 @@ static LogicalResult verifySharers(zero::PlanOp plan, SymbolTable &symbols) {
   SmallVector<zero::RankOp, 0> ranks = plan.getRanks();
   Plan pipelines = zero::readPlan(plan);
   for (auto [index, group] : llvm::enumerate(plan.getGroups())) {
-    if (group.getTensor().size() > 1 && !llvm::all_equal(group.getTensor()))
-      return group.emitOpError(
-          "has pipelines of which unlike numbers of devices share units, which "
-          "is not generated yet: give all pipelines the same number");
+    if (std::string reason = explainUnlikeDegrees(pipelines.groups[index]);
+        !reason.empty())
+      return group.emitOpError(reason);
     for (ArrayRef<int64_t> members : pipelines.getPipelinesOf(index)) {
       auto typeOf = [&](int64_t member) {
         return symbols.lookup<cluster::DeviceTypeOp>(

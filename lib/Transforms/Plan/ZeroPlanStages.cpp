@@ -8,6 +8,7 @@
 
 #include "Poplar/Dialect/Cluster/Cluster.h"
 #include "Poplar/Dialect/Zero/PlanFacts.h"
+#include "Poplar/Planner/Plan/Lanes.h"
 #include "Poplar/Transforms/Plan/ModelStages.h"
 #include "Poplar/Transforms/Plan/Passes.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -22,17 +23,38 @@ using namespace poplar;
 
 namespace {
 
-/// A stage as it is described: TYPE[*PIPELINES][/DEGREE][@END]..., an end for
-/// each chunk; -1 of those that say none. Instead of TYPE and DEGREE, devices
-/// that share units by unequal parts are listed: TYPE:PART,TYPE:PART.
-struct Described {
+/// Pipelines of a kind in a stage: TYPE[*PIPELINES][/DEGREE][=SHARE]. Instead
+/// of TYPE and DEGREE, devices that share units by unequal parts are listed:
+/// TYPE:PART,TYPE:PART.
+struct Lane {
   /// As it was written.
   std::string type;
   int64_t pipelines = 1;
+  /// How much of the batch each pipeline has, relative to the others.
+  int64_t share = 1;
   /// Types of the devices that share a unit, and their parts.
   SmallVector<std::string> sharers;
   std::vector<int64_t> parts;
+};
+
+/// A stage as it is described: LANE[|LANE...][@END]..., an end for each chunk;
+/// -1 of those that say none.
+struct Described {
+  std::string text;
+  SmallVector<Lane> lanes;
   SmallVector<int64_t> ends;
+
+  /// By pipeline.
+  std::vector<int64_t> getShares() const {
+    std::vector<int64_t> shares;
+    for (const Lane &lane : lanes)
+      shares.insert(shares.end(), lane.pipelines, lane.share);
+    return shares;
+  }
+  bool sharesUnits() const {
+    return llvm::any_of(
+        lanes, [](const Lane &lane) { return lane.sharers.size() > 1; });
+  }
 };
 
 class ZeroPlanStagesPass
@@ -56,43 +78,58 @@ private:
 
 } // namespace
 
-FailureOr<Described> ZeroPlanStagesPass::parseStage(ModuleOp module,
-                                                    StringRef text) {
-  Described stage;
-  SmallVector<StringRef> ends;
-  text.split(ends, '@');
-  StringRef type = ends.front();
+/// None where it is wrong.
+static std::optional<Lane> parseLane(StringRef type) {
+  Lane lane;
   bool isWrong = false;
   // What is behind `mark`, if there is one.
-  auto readCount = [&](char mark, int64_t &count) {
+  auto readCount = [&](char mark, int64_t limit, int64_t &count) {
     auto [before, number] = type.split(mark);
     if (before.size() == type.size())
       return;
-    isWrong |= number.getAsInteger(10, count) || count < 1 || count > 1 << 20;
+    isWrong |=
+        number.trim().getAsInteger(10, count) || count < 1 || count > limit;
     type = before;
   };
   int64_t degree = 0;
-  readCount('/', degree);
-  readCount('*', stage.pipelines);
-  stage.type = type.trim().str();
+  readCount('=', 1000, lane.share);
+  readCount('/', 1 << 20, degree);
+  readCount('*', 1 << 20, lane.pipelines);
+  lane.type = type.trim().str();
   SmallVector<StringRef> sharers;
   type.split(sharers, ',');
   for (StringRef sharer : sharers) {
     auto [name, part] = sharer.split(':');
-    stage.sharers.push_back(name.trim().str());
-    isWrong |= stage.sharers.back().empty();
+    lane.sharers.push_back(name.trim().str());
+    isWrong |= lane.sharers.back().empty();
     bool hasPart = name.size() < sharer.size();
     int64_t share = 1;
     isWrong |= hasPart && (part.trim().getAsInteger(10, share) || share < 1 ||
                            share > 1000000);
     isWrong |= hasPart && sharers.size() == 1;
-    stage.parts.push_back(share);
+    lane.parts.push_back(share);
   }
   // All of one type, in equal parts.
   if (degree > 0) {
     isWrong |= sharers.size() > 1;
-    stage.sharers.assign(degree, stage.sharers.front());
-    stage.parts.assign(degree, 1);
+    lane.sharers.assign(degree, lane.sharers.front());
+    lane.parts.assign(degree, 1);
+  }
+  return isWrong ? std::nullopt : std::optional(std::move(lane));
+}
+
+FailureOr<Described> ZeroPlanStagesPass::parseStage(ModuleOp module,
+                                                    StringRef text) {
+  Described stage;
+  stage.text = text.trim().str();
+  SmallVector<StringRef> ends, lanes;
+  text.split(ends, '@');
+  ends.front().split(lanes, '|');
+  bool isWrong = false;
+  for (StringRef lane : lanes) {
+    std::optional<Lane> parsed = parseLane(lane);
+    isWrong |= !parsed;
+    stage.lanes.push_back(parsed.value_or(Lane()));
   }
   for (StringRef end : ArrayRef(ends).drop_front()) {
     stage.ends.push_back(-1);
@@ -103,13 +140,37 @@ FailureOr<Described> ZeroPlanStagesPass::parseStage(ModuleOp module,
            << text
            << "' is not TYPE[*PIPELINES][/DEGREE][@END], such as a100*2/4@12, "
               "or TYPE:PART,TYPE:PART[*PIPELINES][@END], such as "
-              "rtx4090:3,rtx3060:1";
+              "rtx4090:3,rtx3060:1, or several of these side by side, such as "
+              "a100=3|rtx4090/2=2@12";
   if (int64_t(stage.ends.size()) > chunks)
     return module.emitError("stage '")
            << text << "' has " << stage.ends.size() << " ends, but "
            << chunks.getValue()
            << (chunks == 1 ? " chunk" : " chunks: give one for each");
   return stage;
+}
+
+/// Pipelines go through all stages, and have a share of the batch in all.
+static LogicalResult verifyPipelines(ModuleOp module,
+                                     ArrayRef<Described> stages) {
+  std::vector<int64_t> first = stages.front().getShares();
+  for (const Described &stage : stages.drop_front()) {
+    std::vector<int64_t> shares = stage.getShares();
+    if (shares.size() != first.size())
+      return module.emitError("stage '")
+             << stage.text << "' is of " << shares.size()
+             << " pipelines, but the first one of " << first.size()
+             << ": pipelines go through all stages, so give all as many; "
+                "TYPE*N/D is of N pipelines, in each of which D devices share "
+                "units";
+    if (shares != first && !llvm::all_equal(shares))
+      return module.emitError("stage '")
+             << stage.text
+             << "' gives pipelines other shares of the batch than the first "
+                "stage: pipelines have theirs in all stages, so say them in "
+                "the first one alone";
+  }
+  return success();
 }
 
 FailureOr<SmallVector<Described>> ZeroPlanStagesPass::parse(ModuleOp module) {
@@ -122,7 +183,7 @@ FailureOr<SmallVector<Described>> ZeroPlanStagesPass::parse(ModuleOp module) {
       return failure();
     result.push_back(*stage);
   }
-  if (result.size() < 2 && result.front().sharers.size() < 2)
+  if (result.size() < 2 && !result.front().sharesUnits())
     return module.emitError("'")
            << stages
            << "' is one stage; a pipeline has at least two, joined by +, or "
@@ -130,14 +191,8 @@ FailureOr<SmallVector<Described>> ZeroPlanStagesPass::parse(ModuleOp module) {
   if (result.size() < 2 && chunks > 1)
     return module.emitError("'")
            << stages << "' is one stage, which has no chunks";
-  for (const Described &stage : result)
-    if (stage.pipelines != result.front().pipelines)
-      return module.emitError("stage '")
-             << stage.type << "' is of " << stage.pipelines
-             << " pipelines, but the first one of " << result.front().pipelines
-             << ": pipelines go through all stages, so give all as many; "
-                "TYPE*N/D is of N pipelines, in each of which D devices share "
-                "units";
+  if (failed(verifyPipelines(module, result)))
+    return failure();
   return result;
 }
 
@@ -171,7 +226,7 @@ LogicalResult ZeroPlanStagesPass::placeEnds(
     int64_t share = getEnd(last) - begin;
     if (share < row)
       return module.emitError("the stage of '")
-             << described[last % count].type << "' that ends before unit "
+             << described[last % count].text << "' that ends before unit "
              << getEnd(last) << " leaves no unit to some stage";
     for (int64_t i = 1; i < row; ++i)
       getEnd(first + i - 1) = begin + share * i / row;
@@ -203,16 +258,16 @@ LogicalResult ZeroPlanStagesPass::checkOptions(ModuleOp module,
   return success();
 }
 
-/// By pipeline, ranks of the stage's types that are not taken, those of a
+/// By pipeline, ranks of the lane's types that are not taken, those of a
 /// pipeline on one node; for fewer pipelines if there are no more.
 static std::vector<std::vector<int>> takeRanks(const ClusterView &cluster,
-                                               const Described &stage,
+                                               const Lane &lane,
                                                std::vector<bool> &taken) {
   std::vector<std::vector<int>> pipelines;
   for (size_t node = 0; node < cluster.nodes.size(); ++node)
-    while (int64_t(pipelines.size()) < stage.pipelines) {
+    while (int64_t(pipelines.size()) < lane.pipelines) {
       std::vector<int> members;
-      for (StringRef type : stage.sharers)
+      for (StringRef type : lane.sharers)
         for (size_t index = 0; index < cluster.ranks.size(); ++index) {
           const ClusterRank &rank = cluster.ranks[index];
           if (taken[index] || rank.node != int(node) ||
@@ -222,13 +277,47 @@ static std::vector<std::vector<int>> takeRanks(const ClusterView &cluster,
           members.push_back(int(index));
           break;
         }
-      if (members.size() < stage.sharers.size())
+      if (members.size() < lane.sharers.size())
         break;
       for (int member : members)
         taken[member] = true;
       pipelines.push_back(std::move(members));
     }
   return pipelines;
+}
+
+/// Gives a lane's ranks and parts to its stage, which is the `index`th.
+static LogicalResult takeLane(ModuleOp module, const ClusterView &cluster,
+                              const Lane &lane, size_t index,
+                              std::vector<bool> &taken, StageRanks &stage) {
+  std::vector<std::vector<int>> ranks = takeRanks(cluster, lane, taken);
+  auto found = int64_t(ranks.size());
+  if (found < lane.pipelines && lane.sharers.size() == 1)
+    return module.emitError("stage ")
+           << index << " wants " << lane.pipelines << " devices of type '"
+           << lane.type << "', but only " << found
+           << " are left in the cluster";
+  if (found < lane.pipelines)
+    return module.emitError("stage ")
+           << index << " wants " << lane.pipelines << " times "
+           << lane.sharers.size() << " devices of type '" << lane.type
+           << "' that share a node, but only " << found << " times as many "
+           << "are left in the cluster";
+  stage.ranks.insert(stage.ranks.end(), ranks.begin(), ranks.end());
+  if (lane.sharers.size() == 1)
+    return success();
+  std::vector<int64_t> parts;
+  if (!llvm::all_equal(lane.parts))
+    parts = lane.parts;
+  bool isFirst = llvm::none_of(
+      ArrayRef(stage.ranks).drop_back(ranks.size()),
+      [](const std::vector<int> &sharers) { return sharers.size() > 1; });
+  if (!isFirst && parts != stage.parts)
+    return module.emitError("stage ")
+           << index << " has pipelines that share units by unlike parts, '"
+           << lane.type << "' and another: give all the same parts";
+  stage.parts = std::move(parts);
+  return success();
 }
 
 LogicalResult ZeroPlanStagesPass::plan(ModuleOp module) {
@@ -247,7 +336,8 @@ LogicalResult ZeroPlanStagesPass::plan(ModuleOp module) {
   FailureOr<ModelUnits> units = ModelUnits::get(model);
   if (failed(units) || failed(placeEnds(module, *described, units->size())))
     return failure();
-  int64_t pipelines = described->front().pipelines;
+  std::vector<int64_t> shares = described->front().getShares();
+  auto pipelines = int64_t(shares.size());
   if (globalBatch < pipelines || microBatch < 1)
     return module.emitError("a global batch of ")
            << globalBatch.getValue() << " samples in micro-batches of "
@@ -266,27 +356,18 @@ LogicalResult ZeroPlanStagesPass::plan(ModuleOp module) {
       planned.units.insert(planned.units.end(), {begin, end});
     }
     planned.zeroStage = zeroStage;
-    planned.ranks = takeRanks(cluster, stage, taken);
-    if (!llvm::all_equal(stage.parts))
-      planned.parts = stage.parts;
-    auto found = int64_t(planned.ranks.size());
-    if (found < pipelines && stage.sharers.size() == 1)
-      return module.emitError("stage ")
-             << stages.size() << " wants " << pipelines << " devices of type '"
-             << stage.type << "', but only " << found
-             << " are left in the cluster";
-    if (found < pipelines)
-      return module.emitError("stage ")
-             << stages.size() << " wants " << pipelines << " times "
-             << stage.sharers.size() << " devices of type '" << stage.type
-             << "' that share a node, but only " << found << " times as many "
-             << "are left in the cluster";
+    for (const Lane &lane : stage.lanes)
+      if (failed(takeLane(module, cluster, lane, place, taken, planned)))
+        return failure();
     stages.push_back(std::move(planned));
   }
   // Ranks meet in every step in stages 2 and 3.
-  zero::addPlan(
-      module, writeStages(cluster, "stages", getPlanSchedule(schedule), stages,
-                          sharePipelines(globalBatch, pipelines, microBatch,
-                                         zeroStage >= 2)));
+  Plan plan = writeStages(
+      cluster, "stages", getPlanSchedule(schedule), stages,
+      sharePipelines(globalBatch, shares, microBatch, zeroStage >= 2));
+  for (auto [index, group] : llvm::enumerate(plan.groups))
+    if (std::string reason = explainUnlikeDegrees(group); !reason.empty())
+      return module.emitError("stage ") << index << " " << reason;
+  zero::addPlan(module, plan);
   return success();
 }

@@ -61,8 +61,7 @@ LogicalResult ZeroShardUnitsPass::takeParts(const ModelSharding &sharding) {
     return success();
   for (auto get : model.getOps<nn::GetParameterOp>())
     if (parts.contains(get.getParameter()) &&
-        failed(takeParts(get, sharding.getShares().lookup(
-                                  get.getParameterAttr().getAttr()))))
+        failed(takeParts(get, sharding.getShare(get))))
       return failure();
   return success();
 }

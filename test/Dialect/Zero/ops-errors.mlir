@@ -1102,8 +1102,8 @@ zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recomput
 
 // -----
 
-// expected-error @below {{has position 2 of 2 parts}}
-zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 parts [3, 1] position 2
+// expected-error @below {{has position 3 of 2 parts}}
+zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 parts [3, 1] position 3
 
 // -----
 

@@ -10,6 +10,7 @@ of them, and comparisons with a run on one device. Standard library only."""
 
 import argparse
 import csv
+import itertools
 import json
 import math
 import os
@@ -116,7 +117,8 @@ class Plan:
     ranks: tuple
     types: tuple = (DeviceType("device", best_f32_target()),)
     # Of a pipeline: of its groups, the first unit and the end of each chunk, the
-    # stage of ZeRO and, where ranks share units, how much of each they compute.
+    # stage of ZeRO and, where ranks share units, how much of each they compute, and,
+    # where not all pipelines do, how many ranks each has.
     groups: tuple = ()
     schedule: str = ""
     # What collectives carry, and shard groups: "gradient_wire i8 parameter_wire
@@ -128,8 +130,12 @@ class Plan:
     @property
     def samples(self):
         ranks = [rank for rank in self.ranks if rank.group == 0]
-        sharers = len(self.groups[0][2]) if self.groups and self.groups[0][2:] else 1
-        return sum(rank.samples for rank in ranks[::sharers])
+        shares = self.groups[0][2:] if self.groups else ()
+        if len(shares) > 1:
+            firsts = itertools.accumulate(shares[1][:-1], initial=0)
+        else:
+            firsts = range(0, len(ranks), len(shares[0]) if shares else 1)
+        return sum(ranks[first].samples for first in firsts)
 
     def text(self):
         schedule = f'schedule "{self.schedule}" ' if self.schedule else ""
@@ -153,8 +159,10 @@ class Plan:
             ]
             + [
                 f"zero.group units {list(units)} stage {stage}"
-                + "".join(f" tensor {len(p)} parts {list(p)}" for p in parts)
-                for units, stage, *parts in self.groups
+                + "".join(f" tensor {list(d)}" for d in shares[1:])
+                + "".join(f" tensor {len(p)}" for p in shares if len(shares) == 1)
+                + "".join(f" parts {list(p)}" for p in shares[:1])
+                for units, stage, *shares in self.groups
             ]
             + [rank.text() for rank in self.ranks]
             + ["}"]
@@ -163,21 +171,24 @@ class Plan:
 
 def plan_shared(model, pipelines, groups, samples, types, bandwidth=Plan.bandwidth):
     """Pipelines whose ranks share units. A group is (end, stage of ZeRO, ((type,
-    part), ...)). Each pipeline has its part of the samples, in three micro-steps, the
-    last of them smaller."""
+    part), ...), types of the last pipelines, which compute whole units). Each pipeline
+    has its part of the samples, in three micro-steps, the last of them smaller."""
     own = samples // pipelines
     size = own // 3 + 1
     ranks, described, begin = [], [], 0
-    for index, (end, stage, sharers) in enumerate(groups):
-        parts = tuple(part for _, part in sharers)
-        described.append(((begin, end), stage, *([parts] if len(parts) > 1 else [])))
+    for index, (end, stage, sharers, *rest) in enumerate(groups):
+        beside = rest[0] if rest else ()
+        sharing = pipelines - len(beside)
+        shares = [tuple(part for _, part in sharers)] if len(sharers) > 1 else []
+        if beside:
+            shares.append((len(sharers),) * sharing + (1,) * len(beside))
+        described.append(((begin, end), stage, *shares))
         begin = end
         ranks += [
             Rank(size, 3, own - 2 * size, type=type, group=index)
-            for _ in range(pipelines)
-            for type, _ in sharers
+            for type in [type for type, _ in sharers] * sharing + list(beside)
         ]
-    stage = max(stage for _, stage, _ in groups)
+    stage = max(stage for _, stage, *_ in groups)
     schedule = "1f1b" if len(groups) > 1 else ""
     return Plan(
         model, stage, tuple(ranks), types, tuple(described), schedule, "", bandwidth

@@ -32,12 +32,12 @@ TYPES = (
 )
 
 # name: (model, pipelines, groups), a group (end, stage of ZeRO, ((type, part),
-# ...)).
+# ...), types of the last pipelines, which compute whole units beside the others).
 FAST, SLOW = "fast", "slow"
 
 
-def shared(*types, parts=None, end=None, stage=0):
-    return (end, stage, tuple(zip(types, parts or [1] * len(types))))
+def shared(*types, parts=None, end=None, stage=0, beside=()):
+    return (end, stage, tuple(zip(types, parts or [1] * len(types))), beside)
 
 
 VARIANTS = {
@@ -106,6 +106,37 @@ VARIANTS = {
         1,
         [shared(FAST, SLOW, parts=[3, 1], end=2), shared(FAST, SLOW, parts=[3, 1])],
     ),
+    # Pipelines of which unlike numbers of devices share units.
+    "llama-beside": ("llama", 2, [shared(SLOW, SLOW, beside=[FAST])]),
+    "qwen3-beside": ("qwen3", 2, [shared(SLOW, SLOW, stage=1, beside=[FAST])]),
+    "gpt2-beside": (
+        "gpt2",
+        3,
+        [shared(FAST, SLOW, parts=[2, 1], stage=1, beside=[FAST, SLOW])],
+    ),
+    "bert-beside-4": (
+        "bert",
+        2,
+        [shared(*[SLOW] * 4, stage=1, beside=[FAST])],
+    ),
+    "llama-beside-recompute-unit": (
+        "llama",
+        2,
+        [shared(FAST, FAST, stage=1, beside=["again"])],
+    ),
+    "gpt2-stages-beside": (
+        "gpt2",
+        2,
+        [
+            shared(FAST, SLOW, parts=[3, 1], end=2, stage=1, beside=[SLOW]),
+            shared(FAST, FAST, beside=[FAST]),
+        ],
+    ),
+    "llama-stages-beside": (
+        "llama",
+        2,
+        [shared(SLOW, end=2, stage=1), shared(FAST, SLOW, beside=[FAST])],
+    ),
 }
 
 RESUMED = (
@@ -114,6 +145,7 @@ RESUMED = (
     "bert-uneven-4",
     "llama-stages-uneven",
     "gpt2-stages-tied-2+2",
+    "gpt2-beside",
 )
 
 

@@ -145,6 +145,11 @@ public:
   /// The split of columns that all readers of `value` take, if there is one.
   std::optional<Ranges> findSplit(mlir::Value value);
 
+  /// The device's tokens of so many of a sample.
+  virtual std::pair<int64_t, int64_t> getTokenRange(int64_t count) const {
+    return group.getRange(count);
+  }
+
   /// A clone of `op` on the new values of its operands, whose results lie as
   /// `layout` says.
   mlir::Operation *clone(mlir::Operation *op, const Layout &layout);
@@ -153,8 +158,8 @@ public:
 
 protected:
   virtual mlir::Value gatherTokens(mlir::Location loc, mlir::Value tokens) = 0;
-  virtual mlir::Value scatterTokens(mlir::Location loc,
-                                    mlir::Value partial) = 0;
+  /// The sum over the devices of a value that lies as Partial.
+  virtual mlir::Value scatterTokens(mlir::Value old) = 0;
   /// The split that the readers of a unit's result take, for findSplit.
   virtual std::optional<Ranges> findSplitOfResult(unsigned index) = 0;
   /// Changes the argument that stands for a parameter.

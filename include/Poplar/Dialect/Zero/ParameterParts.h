@@ -14,6 +14,11 @@
 //                          `----- first -----'`------ second ------'
 //   stage 1, two devices   `----------- first -----------'`- second '
 //
+// So it is in a pipeline stage in whose pipelines unlike numbers of devices
+// share units, where one computes whole units beside the others. Layers it
+// computes part by part (Transforms/Plan/ModelSharding.h), since columns of a
+// matrix do not lie one behind the other.
+//
 // In the program of such a device, the parameter itself stands for its parts:
 // their whole copies lie one behind the other, so that what is computed has one
 // matrix, and what is collected, updated and saved has the parts.
@@ -35,6 +40,12 @@ inline constexpr llvm::StringLiteral kPartsAttr = "zero.parts";
 /// Whether a parameter stands for its parts, and is in no bucket.
 inline bool hasParts(nn::ParameterOp parameter) {
   return parameter->hasAttr(kPartsAttr);
+}
+
+/// Whether a program computes whole units, which ranks of other pipelines of
+/// its group share: its position is behind theirs.
+inline bool joinsParts(const ProgramInfo &info) {
+  return info.sharesUnits() && info.position == int64_t(info.parts.size());
 }
 
 /// The names of a parameter's parts; empty if it has none.
