@@ -69,7 +69,8 @@ static std::string formatGroups(zero::PlanOp plan) {
                     formatUnits(group), group.getStage());
     if (group.getLargestTensorDegree() > 1)
       text += ", shared among " +
-              std::to_string(group.getLargestTensorDegree()) + " devices";
+              std::to_string(group.getLargestTensorDegree()) + " devices" +
+              (llvm::is_contained(group.getTensor(), 1) ? ", or whole" : "");
     text += "\n";
   }
   return text;

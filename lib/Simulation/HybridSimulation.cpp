@@ -50,10 +50,11 @@ Plan poplar::writePlan(const ClusterView &cluster, const HybridProblem &problem,
     for (HybridPlan::Range units : ranges[j])
       stage.units.insert(stage.units.end(), {units.first, units.end});
     stage.zeroStage = plan.groups[j].zeroStage;
-    stage.parts = problem.types[plan.lanes[0].stages[j].type].parts;
     for (size_t lane = 0; lane < plan.lanes.size(); ++lane) {
       auto [type, index] = plan.lanes[lane].stages[j];
       const HybridProblem::Mode &mode = problem.types[type].modes[index];
+      if (mode.tensorDegree > 1)
+        stage.parts = problem.types[type].parts;
       for (ArrayRef<int> rest = ranks[j][lane]; !rest.empty();
            rest = rest.drop_front(mode.tensorDegree)) {
         stage.ranks.push_back(rest.take_front(mode.tensorDegree).vec());

@@ -123,6 +123,41 @@ static LogicalResult readSharedElements(ModuleOp module,
   return success();
 }
 
+/// Whether one device can compute whole units beside `degree` devices that
+/// share them. What is before and behind the layers it has in rows, one part
+/// behind the other, which begin where parameters of buckets may.
+static bool canJoin(ModuleOp module, int degree) {
+  ScopedDiagnosticHandler quiet(module.getContext(),
+                                [](Diagnostic &) { return success(); });
+  SmallVector<int64_t> parts(degree, 1);
+  OwningOpRef<ModuleOp> trial = module.clone();
+  ModelSharding whole(*trial, parts, /*position=*/degree);
+  if (failed(whole.run()))
+    return false;
+  SymbolTable symbols(module);
+  for (int64_t position = 1; position < degree; ++position) {
+    OwningOpRef<ModuleOp> other = module.clone();
+    ModelSharding sharing(*other, parts, position);
+    if (failed(sharing.run()))
+      return false;
+    for (const auto &[name, shares] : sharing.getShares()) {
+      const nn::ParameterShare &share = shares.front();
+      if (share.kind != nn::ParameterShare::Slice ||
+          whole.getShares().lookup(name).front().kind == share.kind)
+        continue;
+      auto type = cast<RankedTensorType>(
+          symbols.lookup<nn::ParameterOp>(name).getType());
+      int64_t rowElements = type.getNumElements() / type.getDimSize(0);
+      if (nn::isQuantized(type) || share.dim != 0 || share.ranges.size() != 1 ||
+          share.ranges.front().first * rowElements %
+                  zero::BucketLayout::kAlignment !=
+              0)
+        return false;
+    }
+  }
+  return true;
+}
+
 /// Heads and the width of the units cannot be cut any finer. Where they are, no
 /// part may cut a block of quantised values.
 static int getMostTensorDegree(ModuleOp module) {
@@ -436,9 +471,12 @@ FailureOr<HybridModel> poplar::getHybridModel(ModuleOp module,
         merged, findFirstAlike(cluster, counts, static_cast<int>(index)),
         result.mostTensorDegree);
     for (int degree : degrees)
-      if (degree > 1 && !result.shared.count(degree) &&
-          failed(readSharedElements(module, *units, degree, result)))
-        return failure();
+      if (degree > 1 && !result.shared.count(degree)) {
+        if (failed(readSharedElements(module, *units, degree, result)))
+          return failure();
+        if (canJoin(module, degree))
+          result.joined.insert(degree);
+      }
     for (RecomputePolicy policy : listWords<RecomputePolicy>()) {
       type.recompute = policy;
       for (int degree : degrees)

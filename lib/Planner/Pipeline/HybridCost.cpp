@@ -370,7 +370,13 @@ const StageCost &HybridCosts::getZero(const HybridPlan::Group &group,
   };
   hold(ownPart, part.tensorDegree, zero);
   hold(tiedPart, part.tensorDegree, rareZero);
-  hold(whole, 1, rareZero);
+  // Beside pipelines of another degree, ranks have the more of it the more
+  // share units with them (writeStages()).
+  bool isBeside = std::any_of(ofProblem.begin(), ofProblem.end(),
+                              [&](const GroupPart &each) {
+                                return each.tensorDegree != part.tensorDegree;
+                              });
+  hold(whole, isBeside ? part.tensorDegree : 1, rareZero);
   // What rounding left of gradients is kept in f32, at most of all.
   if (problem.roundedGradientBytes && type.keepsFeedback() && replicas > 1)
     cost.fixedBytes +=

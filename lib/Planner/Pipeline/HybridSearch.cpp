@@ -146,6 +146,22 @@ static bool sharesAlike(const HybridProblem &problem,
   });
 }
 
+/// Whether lanes of one stage share units alike, or compute whole units beside
+/// those that do.
+static bool sharesBeside(const HybridProblem &problem,
+                         const std::vector<GroupPart> &parts) {
+  std::vector<GroupPart> sharing;
+  for (const GroupPart &part : parts)
+    if (part.tensorDegree > 1)
+      sharing.push_back(part);
+  if (sharing.empty() || sharing.size() == parts.size())
+    return sharesAlike(problem, parts);
+  const GroupPart &first = sharing.front();
+  return sharesAlike(problem, sharing) &&
+         problem.types[first.type].parts.empty() &&
+         problem.joined.count(first.tensorDegree) > 0;
+}
+
 /// Whether stages that share units in unlike ways can all hold what is tied,
 /// which is cut between rows, at multiples of `tiedAlignment`. If degrees are
 /// powers of two, that is so if equal parts are such multiples: rows that no
@@ -287,7 +303,7 @@ void ShapeList::addSideBySide(
       shape.kinds[0].parts.push_back({types[i], degree, pipelines});
       shape.microBatches.push_back(microBatch);
     }
-    if (problem.sharesAlike && !sharesAlike(problem, shape.kinds[0].parts))
+    if (problem.sharesAlike && !sharesBeside(problem, shape.kinds[0].parts))
       return;
     // Each lane has a sample at least.
     if (static_cast<int64_t>(types.size()) > problem.globalBatch)

@@ -214,6 +214,9 @@ Plan poplar::writeStages(const ClusterView &cluster, std::string policy,
         rank.share = shares[pipeline];
         rank.threads = type.threads.value_or(1);
         rank.group = static_cast<int64_t>(index);
+        // A rank that shares units has fewer parts, and as much of the state.
+        if (hasUnlikeDegrees(group))
+          rank.state = static_cast<double>(stage.ranks[pipeline].size());
         rank.recompute = recompute;
         plan.ranks.push_back(std::move(rank));
       }

@@ -186,10 +186,6 @@ FailureOr<SmallVector<Value>> ModelSharding::Unit::getReturned() {
     if (first.getLayout(value).kind == Layout::Partial &&
         !first.getTokens(value))
       return failure();
-    if (model.joinsParts() && first.getLayout(value).kind == Layout::Columns)
-      return emitError(value.getLoc())
-             << "leaves its unit in columns, which devices that compute whole "
-                "units cannot join";
     returned.push_back(first.get(value));
     result.results.push_back(first.getLayout(value));
   }
@@ -349,11 +345,22 @@ Value ModelSharding::takeOther(nn::GetParameterOp get,
   return other;
 }
 
+/// Whether a unit makes logits, which may be as wide as activations.
+static bool makesLogits(func::CallOp call) {
+  return llvm::any_of(call->getUsers(), [](Operation *user) {
+    auto reader = dyn_cast<func::CallOp>(user);
+    auto unit = reader ? SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(
+                             reader, reader.getCalleeAttr())
+                       : func::FuncOp();
+    return unit && !unit.getOps<nn::CrossEntropyOp>().empty();
+  });
+}
+
 /// A device that computes whole units takes layers in parts. What is before and
 /// behind them is divided by the vocabulary, whose rows lie one behind the
 /// other.
 LogicalResult ModelSharding::shardCall(func::CallOp call) {
-  if (joinsParts() && !getTaken(call)) {
+  if (joinsParts() && (!getTaken(call) || makesLogits(call))) {
     for (Value result : call.getResults())
       if (auto type = cast<RankedTensorType>(result.getType());
           type.getRank() == 3 && isa<FloatType>(type.getElementType()))

@@ -40,6 +40,7 @@ struct Lane {
 /// A stage as it is described: LANE[|LANE...][@END]..., an end for each chunk;
 /// -1 of those that say none.
 struct Described {
+  /// As the lanes were written.
   std::string text;
   SmallVector<Lane> lanes;
   SmallVector<int64_t> ends;
@@ -121,9 +122,9 @@ static std::optional<Lane> parseLane(StringRef type) {
 FailureOr<Described> ZeroPlanStagesPass::parseStage(ModuleOp module,
                                                     StringRef text) {
   Described stage;
-  stage.text = text.trim().str();
   SmallVector<StringRef> ends, lanes;
   text.split(ends, '@');
+  stage.text = ends.front().trim().str();
   ends.front().split(lanes, '|');
   bool isWrong = false;
   for (StringRef lane : lanes) {
@@ -338,6 +339,12 @@ LogicalResult ZeroPlanStagesPass::plan(ModuleOp module) {
     return failure();
   std::vector<int64_t> shares = described->front().getShares();
   auto pipelines = int64_t(shares.size());
+  if (zeroStage >= 2 && !llvm::all_equal(shares))
+    return module.emitError("pipelines have unlike shares of the batch, but in "
+                            "ZeRO stage ")
+           << zeroStage
+           << " they meet in every micro-batch: leave out the shares, or take "
+              "stage 0 or 1";
   if (globalBatch < pipelines || microBatch < 1)
     return module.emitError("a global batch of ")
            << globalBatch.getValue() << " samples in micro-batches of "

@@ -66,6 +66,8 @@ KINDS = [
     ("geo", []),
     # Fewer samples than devices.
     ("hybrid", ["--tensor-degree", "4"]),
+    # Devices that are large enough beside pairs that are not.
+    ("hybrid", ["--chunks", "1"]),
 ]
 # What there must be of many plans.
 WANTED = [
@@ -73,7 +75,7 @@ WANTED = [
     *(f"group of zero {stage}" for stage in range(4)),
     "hybrid", "hybrid of one stage", "hybrid of unlike types", "interleaved",
     "recomputing", "geo", "geo of unlike types", "hybrid of shared units",
-    "hybrid of unlike sharers",
+    "hybrid of unlike sharers", "hybrid of whole and shared units",
 ]  # fmt: skip
 MANY = 100
 # Least and most of what is planned, in parts of what is built. What is planned
@@ -155,6 +157,32 @@ def make_node(rng, model_mib):
         "links": [
             {"inside": "nodes", "latency": 1e-6, "bandwidth": 2.5e10},
             {"between": "nodes", "latency": 1e-5, "bandwidth": rng.choice([1e8, 1e10])},
+        ],
+    }
+
+
+def make_pairs(rng, model_mib):
+    """Nodes of two devices that are small for the model, and one of larger ones."""
+    small, big = (type for type in TYPES if type.get("target") == "host")
+    types = {"big": big | {"memory": f"{int(model_mib * rng.uniform(1.6, 2.6))}MiB"},
+             "small": small | {"memory": f"{int(model_mib * rng.uniform(0.55, 0.8))}MiB"}}  # fmt: skip
+    for type in types.values():
+        del type["kind"]
+    if rng.random() < 0.3:
+        types["big"] |= {"precision": "bf16", "flops": {"bf16": 8e10}}
+        types["big"]["target"] = "host:avx512-f32"
+    if rng.random() < 0.3:
+        types["small"]["recompute"] = "recompute-attention"
+    nodes = [{"name": "n", "devices": {"big": rng.randint(1, 2)}}]
+    nodes += [
+        {"name": f"n{i}", "devices": {"small": 2}} for i in range(rng.randint(1, 2))
+    ]
+    return {
+        "device_types": types,
+        "nodes": nodes,
+        "links": [
+            {"inside": "nodes", "latency": 1e-6, "bandwidth": 2.5e10},
+            {"between": "nodes", "latency": 1e-5, "bandwidth": rng.choice([1e9, 1e10])},
         ],
     }
 
@@ -278,6 +306,8 @@ class Checker:
             if any("parts" in lane for lane in lanes):
                 kind = policy + " of unlike sharers"
                 self.counts[kind] += 1
+        if any(len({lane["tensor_degree"] for lane in group["lanes"]}) > 1 for group in groups):
+            self.counts[policy + " of whole and shared units"] += 1
         if any(lane["recompute"] != "keep" for lane in lanes):
             self.counts["recomputing"] += 1
         return kind
@@ -305,12 +335,18 @@ def main():
         # Each model with plans of all kinds.
         model = arguments.models[(index + index // len(KINDS)) % len(arguments.models)]
         shares = "--tensor-degree" in options
-        if shares:
+        pairs = options == ["--chunks", "1"]
+        if pairs:
+            cluster = make_pairs(rng, get_state_mib(model))
+        elif shares:
             cluster = make_node(rng, get_state_mib(model))
         else:
             least = 2 if policy == "geo" else 1
             cluster = make_cluster(rng, get_state_mib(model), least)
-        batch = rng.choice([1, 2, 4] if shares else [8, 12, 24])
+        batches = [1, 2, 4] if shares else [8, 12, 24]
+        if pairs:
+            batches = [4, 6, 8]
+        batch = rng.choice(batches)
         if shares and rng.random() < 0.5:
             options = [*options, "--zero", rng.choice(["2", "3"])]
         checker.check(f"{index}", model, batch, policy, options, cluster)

@@ -21,7 +21,8 @@ TYPES = (
     DeviceType("host", jobs.best_f32_target()),
     DeviceType("ampere", "cuda:sm_80"),
 )
-# Groups: (end, stage of ZeRO, ((type, part), ...)).
+# Groups: (end, stage of ZeRO, ((type, part), ...), types of further pipelines, which
+# compute whole units).
 VARIANTS = {
     "alone": [(4, 1, (("ampere", 1), ("ampere", 1)))],
     "beside-a-host": [(4, 3, (("ampere", 1), ("host", 1)))],
@@ -30,18 +31,23 @@ VARIANTS = {
         (2, 0, (("ampere", 2), ("ampere", 1))),
         (4, 1, (("host", 1), ("ampere", 1))),
     ],
+    "beside-a-whole-one": [(4, 1, (("ampere", 2), ("ampere", 1)), ("ampere",))],
 }
 MODEL, SAMPLES = "llama", 5
 TEXT = ["--prompt-ids", "75,73,78,71,32", "--tokens", "12", "--temperature", "0"]
 
 
 def check(workshop, report, name, groups):
-    plan = workshop.planned(jobs.plan_shared(MODEL, 1, groups, SAMPLES, TYPES), name)
+    pipelines = 1 + sum(len(beside) for _, _, _, *rest in groups for beside in rest)
+    samples = SAMPLES * pipelines
+    plan = workshop.planned(
+        jobs.plan_shared(MODEL, pipelines, groups, samples, TYPES), name
+    )
     job = workshop.path(name)
     jobs.run(["poplar", "build", plan, "-o", job])
     # Trained by one device, then a step by the job: a text of some variety.
     options = ["--lr", 1e-2, "--schedule", "constant", "--steps"]
-    workshop.train_alone(MODEL, f"{name}-run", SAMPLES, [*options, 20])
+    workshop.train_alone(MODEL, f"{name}-run", samples, [*options, 20])
     run = workshop.train(job, f"{name}-run", [*options, 21], resume=True)
     inputs = os.path.dirname(os.path.abspath(__file__))
     command = [sys.executable, os.path.join(inputs, "sample_cached.py")]

@@ -73,12 +73,12 @@ class Workshop(adapters.Workshop):
         return options.get(kind) or [*LORA, "--frozen-format", kind]
 
 
-def shared(*types, parts=None, end=4, stage=0):
-    return (end, stage, tuple(zip(types, parts or [1] * len(types))))
+def shared(*types, parts=None, end=4, stage=0, beside=()):
+    return (end, stage, tuple(zip(types, parts or [1] * len(types))), beside)
 
 
 # name: (model, pipelines, groups), a group (end, stage of ZeRO, ((type, part),
-# ...)).
+# ...), types of the last pipelines, which compute whole units beside the others).
 VARIANTS = {
     "wide-lora": ("wide.lora", 1, [shared(FAST, SLOW, parts=[3, 1])]),
     "gpt2-lora": ("gpt2.lora", 1, [shared(FAST, SLOW, SLOW, parts=[5, 2, 1], stage=3)]),
@@ -97,10 +97,13 @@ VARIANTS = {
     # Of the tiny Llama, parts of some matrices cut blocks of moments.
     "states-cut": ("llama.states", 2, [shared(FAST, SLOW, stage=1)]),
     "states-nf4": ("wide.both", 1, [shared(FAST, SLOW, parts=[3, 1], stage=2)]),
+    "beside-lora": ("wide.lora", 2, [shared(FAST, SLOW, parts=[3, 1], beside=[FAST])]),
+    "beside-nf4": ("wide.nf4_double", 2, [shared(SLOW, SLOW, stage=1, beside=[FAST])]),
+    "beside-states": ("llama.states", 2, [shared(SLOW, SLOW, stage=1, beside=[FAST])]),
 }
 RESUMED = ("nf4_double", "states-cut")
-MERGED = ("nf4_double", "int8")
-SAMPLED = ("nf4_double", "gpt2-lora", "llama-lora-stages")
+MERGED = ("nf4_double", "int8", "beside-nf4")
+SAMPLED = ("nf4_double", "gpt2-lora", "llama-lora-stages", "beside-nf4")
 
 
 def make_plan(model, pipelines, groups):

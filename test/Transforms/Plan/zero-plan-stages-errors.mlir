@@ -37,6 +37,18 @@
 // ENDS: error: stage 'a@1@2@3' has 3 ends, but 2 chunks: give one for each
 // RUN: not poplar-opt %t --zero-plan-stages="stages=a@1@2+b global-batch=2" 2>&1 | FileCheck %s --check-prefix=TWOENDS
 // TWOENDS: error: stage 'a@1@2' has 2 ends, but 1 chunk
+// RUN: not poplar-opt %t --zero-plan-stages="stages=a=0|b/2 global-batch=2" 2>&1 | FileCheck %s --check-prefix=LANE
+// LANE: error: stage 'a=0|b/2' is not TYPE[*PIPELINES][/DEGREE][@END], such as a100*2/4@12, {{.*}}, or several of these side by side, such as a100=3|rtx4090/2=2@12
+// RUN: not poplar-opt %t --zero-plan-stages="stages=a/3|a/2|a global-batch=6" 2>&1 | FileCheck %s --check-prefix=UNLIKE
+// UNLIKE: error: stage 0 has pipelines of which 2 and 3 devices share units, which is not generated: beside pipelines that share units, others may only compute whole ones
+// RUN: not poplar-opt %t --zero-plan-stages="stages=a|a/2 global-batch=6 zero=2" 2>&1 | FileCheck %s --check-prefix=LOCKSTEP
+// LOCKSTEP: error: stage 0 has pipelines of which unlike numbers of devices share units, whose ranks meet once an iteration, but is of ZeRO stage 2: take stage 0 or 1
+// RUN: not poplar-opt %t --zero-plan-stages="stages=a=2|b+a|a global-batch=6 zero=3" 2>&1 | FileCheck %s --check-prefix=MEET
+// MEET: error: pipelines have unlike shares of the batch, but in ZeRO stage 3 they meet in every micro-batch: leave out the shares, or take stage 0 or 1
+// RUN: not poplar-opt %t --zero-plan-stages="stages=a:2,a:1|a:1,a:1 global-batch=6" 2>&1 | FileCheck %s --check-prefix=PARTS
+// PARTS: error: stage 0 has pipelines that share units by unlike parts, 'a:1,a:1' and another: give all the same parts
+// RUN: not poplar-opt %t --zero-plan-stages="stages=a=2|b+a|a=3 global-batch=6" 2>&1 | FileCheck %s --check-prefix=SHARES
+// SHARES: error: stage 'a|a=3' gives pipelines other shares of the batch than the first stage: pipelines have theirs in all stages, so say them in the first one alone
 cluster.device_type @a target "host:avx2-f32" memory 1073741824 precision f32
 cluster.device_type @b target "host:sse41-f32" memory 1073741824 precision f32
 cluster.node @n devices [4 x @a, @b]

@@ -6,6 +6,8 @@
 // RUN: poplar-opt %t --zero-plan-stages="stages=fast+slow schedule=interleaved chunks=2 global-batch=4" | FileCheck %s --check-prefix=CHUNKS
 // RUN: poplar-opt %t --zero-plan-stages="stages=fast*2@1+slow*2/2@3+slow*2/1 global-batch=7 micro-batch=2" | FileCheck %s --check-prefix=SHARE
 // RUN: poplar-opt %t --zero-plan-stages="stages=fast/2@1+slow/3 global-batch=3" | FileCheck %s --check-prefix=ONE
+// RUN: poplar-opt %t --zero-plan-stages="stages=fast=3|slow/2=2|slow*2 global-batch=14 micro-batch=2 zero=1" | FileCheck %s --check-prefix=BESIDE
+// RUN: poplar-opt %t --zero-plan-stages="stages=slow:2,slow:1|fast@2+fast|slow global-batch=4" | FileCheck %s --check-prefix=PARTS
 // RUN: sed -e 's/"num_hidden_layers": 2/"num_hidden_layers": 6/' %examples/models/tiny-llama.json > %t.json
 // RUN: poplar import %t.json --seq-len 16 -o %t.model
 // RUN: sed -e '$d' %t.model | sed -e '$d' > %t.deep && cat %s >> %t.deep && echo '}' >> %t.deep
@@ -65,6 +67,19 @@
 //
 // ONE: zero.group units [0, 1] stage 0 tensor 2{{$}}
 // ONE-NEXT: zero.group units [1, 4] stage 0 tensor 3{{$}}
+//
+// Pipelines of unlike kinds lie side by side, and take shares of the batch.
+//
+// BESIDE: zero.group units [0, 4] stage 1 tensor [1, 2, 1, 1]{{$}}
+// BESIDE-NEXT: zero.rank @fast node "n" micro_batch 2 steps 3 last 2{{$}}
+// BESIDE-NEXT: zero.rank @slow node "m" micro_batch 2 steps 2 last 2 state 2.0
+// BESIDE-NEXT: zero.rank @slow node "m" micro_batch 2 steps 2 last 2 state 2.0
+// BESIDE-NEXT: zero.rank @slow node "m" micro_batch 2 steps 1 last 2{{$}}
+// BESIDE-NEXT: zero.rank @slow node "o" micro_batch 2 steps 1 last 2{{$}}
+// PARTS: zero.group units [0, 2] stage 0 tensor [2, 1] parts [2, 1]{{$}}
+// PARTS-NEXT: zero.group units [2, 4] stage 0{{$}}
+// PARTS: zero.rank @fast node "n" group 1
+// PARTS-NEXT: zero.rank @slow node "m" group 1
 //
 // Stages of several chunks share units evenly, too, unless they say where each
 // ends.

@@ -63,6 +63,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -73,6 +74,8 @@ struct UnitParameters {
   UnitElements parameters;
   /// By degree; all are divided evenly where it is not there.
   std::map<int, SharedElements> shared;
+  /// Degrees of pipelines beside which one device can compute whole units.
+  std::set<int> joined;
   /// The largest buckets that small units share. The largest bucket of a stage
   /// has at least the elements of its largest unit. Trained, frozen and
   /// quantised parameters have buckets of their own.
@@ -172,8 +175,9 @@ struct HybridProblem : UnitParameters {
   /// Pipelines that are cut at other units (HybridColumns.h). They hold
   /// replicas of all units as well, so that ZeRO meets them once an iteration.
   std::vector<GroupPart> elsewhere;
-  /// In all lanes of a stage as many devices share units; where parameters are
-  /// tied and cannot be divided otherwise, in all stages.
+  /// In all lanes of a stage as many devices share units, or none where they
+  /// are `joined`; where parameters are tied and cannot be divided otherwise,
+  /// in all stages.
   bool sharesAlike = false;
   /// What may be chosen. Increasing.
   std::vector<int> zeroStages = {0, 1, 2, 3};

@@ -30,7 +30,7 @@ std::string explainUnlikeDegrees(const Plan::Group &group);
 
 /// Shares of `samples` for pipelines, in proportion to their weights, in
 /// micro-batches of `microBatch`; the last has what is left. With `sameSteps`
-/// all pipelines have equally many.
+/// all pipelines have equally many, and equal weights.
 std::vector<RankShare> sharePipelines(int64_t samples,
                                       const std::vector<int64_t> &weights,
                                       int64_t microBatch, bool sameSteps);
