@@ -345,14 +345,14 @@ Value ModelSharding::takeOther(nn::GetParameterOp get,
   return other;
 }
 
-/// Whether a unit makes logits, which may be as wide as activations.
+/// Whether a unit makes logits, which may be as wide as activations: what the
+/// loss reads, which has no parameters.
 static bool makesLogits(func::CallOp call) {
   return llvm::any_of(call->getUsers(), [](Operation *user) {
-    auto reader = dyn_cast<func::CallOp>(user);
-    auto unit = reader ? SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(
-                             reader, reader.getCalleeAttr())
-                       : func::FuncOp();
-    return unit && !unit.getOps<nn::CrossEntropyOp>().empty();
+    return isa<func::CallOp>(user) &&
+           llvm::none_of(user->getOperands(), [](Value operand) {
+             return operand.getDefiningOp<nn::GetParameterOp>();
+           });
   });
 }
 

@@ -78,8 +78,8 @@ struct ProgramInfo {
   int64_t replicas = 1;
   /// The pipeline stage of the program, the number of stages, and of chunks.
   int64_t group = 0, numGroups = 1, numChunks = 1;
-  /// Shares of each unit that the ranks that share units compute, relative to
-  /// each other, and the position of the program; one share where none do.
+  /// Shares of each unit that the ranks that share units compute, and the
+  /// position of the program (joinsParts()); one share where none do.
   llvm::SmallVector<int64_t, 0> parts = {1};
   int64_t position = 0;
   /// The bandwidth of the slowest link between ranks of the group that share

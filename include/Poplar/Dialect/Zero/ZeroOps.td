@@ -195,7 +195,7 @@ def Zero_GroupOp : Zero_Op<"group", [HasParent<"PlanOp">]> {
     ```
     Ranks that share units follow one another in the group, and do the same at
     the same time. `parts` says how much of a unit each of them computes, relative
-    to the others; equal parts where it is not written:
+    to the others; equal parts where it is not written. Where not all pipelines share units, they are of those that do:
     ```mlir
     zero.plan stage 0 global_batch 4 policy "stages" {
       zero.group units [0, 6] stage 0 tensor 2 parts [3, 1]
@@ -298,7 +298,7 @@ def Zero_BucketOp : Zero_Op<"bucket",
     group, but at most 1 where there are several, as these meet but once an
     iteration. Where ranks of a group share units, `positions` says for each
     entry of `groups` which of them use the bucket; a group may then be there
-    several times.
+    several times. Ranks that compute whole units beside them are at the position behind theirs.
 
     All parameters of a `frozen` bucket are frozen: it is never reduced nor
     updated, and gathered in stage 3 only. Those of a `quantized` one, which is
@@ -366,7 +366,7 @@ def Zero_ProgramOp : Zero_Op<"program", [HasParent<"::mlir::ModuleOp">]> {
     in how many chunks. `received` and `sent` are the formats of the activations
     that it receives and sends, and of their gradients, where these are not its
     own. `parts [3, 1] position 0`: how much of each unit the ranks that share
-    units compute, relative to each other, and which of them the program is of.
+    units compute, relative to each other, and which of them the program is of. Position 2 of two parts: it computes whole units beside them.
     `sharers_bandwidth` is that of the slowest link between such ranks of the
     group, in bytes a second.
   }];

@@ -122,7 +122,7 @@ struct Plan {
   /// The ranks of a group, by pipeline; those of a pipeline share its units.
   std::vector<std::vector<int64_t>> getPipelinesOf(size_t group) const;
   /// Where a rank is: its pipeline, and its place among the ranks that share
-  /// units with it.
+  /// units with it; behind them where it computes whole units (Lanes.h).
   struct Place {
     int64_t pipeline = 0, position = 0;
   };

@@ -29,8 +29,10 @@ def ZeroShardUnits : Pass<"zero-shard-units", "::mlir::ModuleOp"> {
     embedding and loss are divided by columns and rows, heads and vocabulary,
     what is between them by tokens (Dialect/NN/NNTensorParallel.h).
     zero.gather_tokens and zero.scatter_tokens connect the devices. Parameters
-    become the parts of them that --specialize-device-types has made. Other
-    programs are not changed.
+    become the parts of them that --specialize-device-types has made.
+
+    A program that computes whole units beside such ranks computes layers part
+    by part. Other programs are not changed.
   }];
   let dependentDialects = ["::poplar::zero::ZeroDialect"];
 }
