@@ -66,8 +66,6 @@ KINDS = [
     ("geo", []),
     # Fewer samples than devices.
     ("hybrid", ["--tensor-degree", "4"]),
-    # Devices that are large enough beside pairs that are not.
-    ("hybrid", ["--chunks", "1"]),
 ]
 # What there must be of many plans.
 WANTED = [
@@ -335,21 +333,21 @@ def main():
         # Each model with plans of all kinds.
         model = arguments.models[(index + index // len(KINDS)) % len(arguments.models)]
         shares = "--tensor-degree" in options
-        pairs = options == ["--chunks", "1"]
-        if pairs:
-            cluster = make_pairs(rng, get_state_mib(model))
-        elif shares:
+        if shares:
             cluster = make_node(rng, get_state_mib(model))
         else:
             least = 2 if policy == "geo" else 1
             cluster = make_cluster(rng, get_state_mib(model), least)
-        batches = [1, 2, 4] if shares else [8, 12, 24]
-        if pairs:
-            batches = [4, 6, 8]
-        batch = rng.choice(batches)
+        batch = rng.choice([1, 2, 4] if shares else [8, 12, 24])
         if shares and rng.random() < 0.5:
             options = [*options, "--zero", rng.choice(["2", "3"])]
         checker.check(f"{index}", model, batch, policy, options, cluster)
+    for index in range(max(1, arguments.count // len(KINDS))):
+        rng = random.Random(f"{arguments.seed}/pairs/{index}")
+        model = arguments.models[index % len(arguments.models)]
+        cluster, batch = make_pairs(rng, get_state_mib(model)), rng.choice([4, 6, 8])
+        options = ["--chunks", "1"]
+        checker.check(f"pairs{index}", model, batch, "hybrid", options, cluster)
     print("plans:", ", ".join(f"{n} {k}" for k, n in sorted(checker.counts.items())))
     for what, ratios in sorted(checker.ratios.items()):
         print(f"{what}: {len(ratios)} within {min(ratios):.3f} and {max(ratios):.3f}")
