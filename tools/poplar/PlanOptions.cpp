@@ -213,7 +213,8 @@ void poplar::addPlanOptions(CLI::App *command, PlanArguments &args) {
               "--pipeline", args.pipeline.stages,
               "Your own pipeline stages: for each, the device type, the number "
               "of pipelines, the devices that share a unit, and the unit "
-              "before which each chunk ends (docs/pipelines.md)")
+              "before which each chunk ends; | joins unlike pipelines of a "
+              "stage (docs/pipelines.md)")
           ->type_name("TYPE[*N][/DEGREE][@END]...+...")
           ->needs(cluster);
   addWordOption(command, "--schedule", args.pipeline.schedule,

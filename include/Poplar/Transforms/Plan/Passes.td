@@ -35,8 +35,9 @@ def ZeroPlanStages : Pass<"zero-plan-stages", "::mlir::ModuleOp"> {
     with the units before number 12, and two V100 with the rest. Stages without a
     number share units evenly, and the pipelines share the global batch evenly.
     In `a100*2/4@12`, each of two pipelines has four A100 of a node, which share
-    units. A stage with several chunks can say where each ends:
-    `a100@2@6+v100@4@8`.
+    units. In `a100=3|rtx4090/2=2`, an A100 computes whole units beside a pair of
+    4090, and takes three fifths of the batch. A stage with several chunks can say
+    where each ends: `a100@2@6+v100@4@8`.
   }];
   let options = [
     Option<"stages", "stages", "std::string", "\"\"",
