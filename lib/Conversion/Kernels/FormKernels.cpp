@@ -90,21 +90,23 @@ const Group *findGroup(const Groups &groups, Operation *op) {
 Operation *getFirstUser(const Groups &groups, const Group &group,
                         Operation *candidate) {
   Operation *firstUser = nullptr;
-  auto add = [&](Operation *user) {
-    if (user && (!firstUser || user->isBeforeInBlock(firstUser)))
-      firstUser = user;
-  };
-  Block *block = group.ops.front()->getBlock();
-  for (linalg::GenericOp member : group.ops)
-    for (Operation *user : member->getUsers()) {
-      while (user->getBlock() != block)
-        user = user->getParentOp();
-      if (user == candidate || group.contains(user) || isInitializer(user))
-        continue;
-      add(user);
-      if (const Group *other = findGroup(groups, user))
-        add(getFirstUser(groups, *other, candidate));
-    }
+  llvm::SmallSetVector<const Group *, 8> reached;
+  reached.insert(&group);
+  for (size_t i = 0; i < reached.size(); ++i) {
+    const Group &at = *reached[i];
+    Block *block = at.ops.front()->getBlock();
+    for (linalg::GenericOp member : at.ops)
+      for (Operation *user : member->getUsers()) {
+        while (user->getBlock() != block)
+          user = user->getParentOp();
+        if (user == candidate || at.contains(user) || isInitializer(user))
+          continue;
+        if (!firstUser || user->isBeforeInBlock(firstUser))
+          firstUser = user;
+        if (const Group *other = findGroup(groups, user))
+          reached.insert(other);
+      }
+  }
   return firstUser;
 }
 
