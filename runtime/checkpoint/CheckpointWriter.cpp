@@ -14,7 +14,6 @@
 #include "program/Tensors.h"
 #include "support/Error.h"
 #include "support/Files.h"
-#include "support/JSON.h"
 #include "support/RunDirectory.h"
 
 #include <algorithm>
@@ -57,9 +56,7 @@ static void copyTokenizer(const std::string &Directory) {
 
 /// Whether transformers reads the experts of the model in one tensor only.
 static bool hasStackedExperts(const Executor &Exec) {
-  json::Value Facts = json::parse(Exec.model().config_facts,
-                                  "the program's description of its model");
-  return Facts.string("model_type", "") == "mistral4";
+  return Exec.model().ModelType == "mistral4";
 }
 
 static void writeContents(const Executor &Exec, const TrainingState &State,

@@ -62,10 +62,12 @@ ModelInfo::ModelInfo(const PoplarProgram &Program)
   if (vocab_size < 1 || seq_len < 1)
     fail("the program is damaged: it has no vocabulary or no tokens in a "
          "sample; build it again");
-  if (*config_facts)
-    Multimodal =
-        json::parse(config_facts, "the program's description of its model")
-            .string("multimodal", "");
+  if (*config_facts) {
+    json::Value Facts =
+        json::parse(config_facts, "the program's description of its model");
+    ModelType = Facts.string("model_type", "");
+    Multimodal = Facts.string("multimodal", "");
+  }
   Adapter.IsMultimodal = !Multimodal.empty();
   if (Adapter.Rank)
     Adapter.Saved = listSaved(Program);

@@ -50,6 +50,8 @@ struct ModelInfo : PoplarModel {
   /// them, ascending.
   std::vector<int64_t> SpecialTokens;
   AdapterInfo Adapter;
+  /// The `model_type` of the configuration; empty if the model has none.
+  std::string ModelType;
   /// The architecture whose model of text this is; empty if the model is whole.
   std::string Multimodal;
 };
