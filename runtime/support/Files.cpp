@@ -100,22 +100,36 @@ static std::string readHolder(int FD) {
   return Holder.empty() ? "another process" : Holder;
 }
 
+/// Locks the open file of a directory, or closes it with an Error that names
+/// who has the lock. False where the file system has no locks.
+static bool takeLock(int FD, const std::string &Directory) {
+  if (flock(FD, LOCK_EX | LOCK_NB) == 0)
+    return true;
+  // There is nothing that could be done.
+  if (errno == ENOLCK || errno == EOPNOTSUPP || errno == ENOSYS)
+    return false;
+  std::string Holder = readHolder(FD);
+  ::close(FD);
+  fail("'", Directory, "' is in use by ", Holder,
+       "; wait for its end, or choose another --out");
+}
+
+void DirectoryLock::checkFree(const std::string &Directory) {
+  int FD = open((Directory + "/lock").c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+  if (FD < 0)
+    return;
+  takeLock(FD, Directory);
+  ::close(FD);
+}
+
 DirectoryLock::DirectoryLock(const std::string &Directory)
     : Path(Directory + "/lock") {
   while (true) {
     FD = open(Path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
     if (FD < 0)
       fail("cannot create '", Path, "': ", describeOpenError());
-    if (flock(FD, LOCK_EX | LOCK_NB) != 0) {
-      // File systems without locks: there is nothing that could be done.
-      if (errno == ENOLCK || errno == EOPNOTSUPP || errno == ENOSYS)
-        return;
-      std::string Holder = readHolder(FD);
-      ::close(FD);
-      FD = -1;
-      fail("'", Directory, "' is in use by ", Holder,
-           "; wait for its end, or choose another --out");
-    }
+    if (!takeLock(FD, Directory))
+      return;
     // Whoever had it may have removed the file just before.
     if (isOpen(FD, Path))
       break;

@@ -44,6 +44,8 @@ private:
 class DirectoryLock {
 public:
   explicit DirectoryLock(const std::string &Directory);
+  /// An Error if a process has the lock. Makes no file.
+  static void checkFree(const std::string &Directory);
   ~DirectoryLock();
   DirectoryLock(const DirectoryLock &) = delete;
   DirectoryLock &operator=(const DirectoryLock &) = delete;

@@ -41,6 +41,9 @@ std::string poplar::runtime::getLatest(const Options &O, Collectives *Group) {
     fail("'", O.Out,
          "' holds a run already; continue it with --resume or choose another "
          "--out");
+  // Whoever trains there may remove the checkpoint while it is read here.
+  if (!Latest.empty() && (!Group || Group->rank() == 0))
+    DirectoryLock::checkFree(O.Out);
   return Latest;
 }
 

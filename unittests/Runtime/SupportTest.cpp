@@ -429,6 +429,31 @@ TEST(Files, LinksAreNotFollowed) {
   EXPECT_FALSE(std::filesystem::exists(Lock));
 }
 
+TEST(Files, WhetherALockIsFree) {
+  TempDir Dir;
+  std::string Run = Dir / "", Lock = Dir / "lock";
+  auto Check = [&]() -> std::string {
+    try {
+      DirectoryLock::checkFree(Run);
+    } catch (const Error &E) {
+      return E.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(Check(), "");
+  EXPECT_FALSE(std::filesystem::exists(Lock));
+  {
+    DirectoryLock Held(Run);
+    EXPECT_NE(Check().find("is in use by process " + std::to_string(getpid())),
+              std::string::npos);
+    EXPECT_TRUE(std::filesystem::exists(Lock));
+  }
+  EXPECT_EQ(Check(), "");
+  // What a killed process left is nobody's.
+  writeFileAtomically(Lock, "process 1 on other\n");
+  EXPECT_EQ(Check(), "");
+}
+
 TEST(Files, PipesAndDevicesStay) {
   TempDir Dir;
   std::string Path = Dir / "pipe";
