@@ -43,7 +43,7 @@ std::vector<Family> import::getCohereFamilies() {
       {function("layer_norm_eps"), function("logit_scale"),
        function("attention_bias"), function("sliding_window"),
        function("sliding_window_pattern"), function("layer_types").orNull(),
-       // Of the first release, which could have had others.
+       // The first release has these, and could have had others.
        fixed("order_of_interleaved_layers", {"\"local_attn_first\""}),
        fixed("position_embedding_type", {"\"rope_gptj\""}),
        fixed("rotary_pct", {"1.0", "1"}), fixed("use_qk_norm", {"false"}),

@@ -102,7 +102,7 @@ static Family getDeepSeekV2() {
       {fixed("topk_method", {"\"greedy\""}),
        fixed("scoring_func", {"\"softmax\""}), fixed("moe_layer_freq", {"1"}),
        fixed("mlp_bias", {"false"}),
-       // Of groups of experts, which this method does not have.
+       // Groups of experts are of other methods.
        harmless("n_group"), harmless("topk_group"),
        // The code beside the checkpoints reads it, transformers does not.
        fixed("norm_topk_prob", {"false"}),

@@ -245,7 +245,8 @@ static Family getHunyuan() {
                             fixed("use_rotary_pos_emb", {"true"}),
                             fixed("norm_type", {"\"rms\""}),
                             fixed("num_experts", {"1"})};
-    // Of the first release: other names of keys, other models, classifiers.
+    // The first release has other names of keys, and keys of other models and
+    // of classifiers.
     for (const char *name :
          {"attention_head_dim", "cla_share_factor", "org_vocab_size",
           "eod_token_id", "im_start_id", "im_end_id", "im_newline_id",

@@ -370,8 +370,8 @@ const StageCost &HybridCosts::getZero(const HybridPlan::Group &group,
   };
   hold(ownPart, part.tensorDegree, zero);
   hold(tiedPart, part.tensorDegree, rareZero);
-  // Beside pipelines of another degree, ranks have the more of it the more
-  // share units with them (writeStages()).
+  // Beside pipelines of another degree, a rank holds the more of it, the more
+  // ranks share its units (writeStages()).
   bool isBeside = std::any_of(ofProblem.begin(), ofProblem.end(),
                               [&](const GroupPart &each) {
                                 return each.tensorDegree != part.tensorDegree;

@@ -393,8 +393,7 @@ bool StageSearch::makeLabel(const State &from, const PerLane &messages,
 void StageSearch::addStages(const State &from, int kind, int first,
                             const Times &least, const PerLane &messages) {
   int use = addTo(from.use, kind), depth = uses[use].depth;
-  // Others may be added meanwhile.
-  const PerLane rest = getWholePeriods(first, use);
+  const PerLane &rest = getWholePeriods(first, use);
   if (getBound(least, first, depth, rest) >= limit)
     return;
   State *to = nullptr;
