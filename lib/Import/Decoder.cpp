@@ -213,6 +213,8 @@ Value DecoderBuilder::projectQKV(Unit &unit, Value x, const LayerKind &kind) {
     gate = unit.slice("self_attn.gate", both, queryWidth, queryWidth);
   } else {
     query = project("self_attn.q_proj", queryWidth);
+    if (!family.outputGate.empty())
+      gate = unit.linear(family.outputGate, x, queryWidth, stdDev, false);
   }
   Value key = project("self_attn.k_proj", keyWidth);
   Value value = project("self_attn.v_proj", keyWidth);
@@ -339,7 +341,10 @@ Unit::Route DecoderBuilder::chooseExperts(Unit &unit, Value x, bool bias,
   const Mixture &m = family.mixture;
   std::string router = m.name + "." + m.router;
   Value logits = unit.linear(router, x, m.experts, stdDev, bias);
-  Unit::Route route = unit.route(router, logits, m.perToken, m.normalized);
+  Unit::Route route =
+      unit.route(router, logits,
+                 {m.perToken, m.groups, m.topGroups, m.sigmoid, m.normalized,
+                  m.bias.empty() ? "" : m.name + "." + m.bias});
   if (sums)
     sums = unit.countExperts(router, sums, logits, route.experts);
   return route;

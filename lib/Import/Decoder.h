@@ -45,6 +45,13 @@ struct Mixture {
   bool sharedHasGate = true;
   /// A factor of the scores.
   double scale = 1;
+  /// Scores are sigmoids of logits, not their softmax.
+  bool sigmoid = false;
+  /// What is added to the scores that are compared, a name of the module; none
+  /// where it is empty.
+  std::string bias;
+  /// Experts are in groups, and chosen from the best ones.
+  int64_t groups = 1, topGroups = 1;
   /// The coefficient of the loss that balances experts; 0 for none.
   double balance = 0;
   /// Whether the scores of a token add up to 1.
@@ -173,6 +180,8 @@ struct Decoder {
   /// What attention gives is multiplied by the sigmoid of a gate, which q_proj
   /// has behind the queries of each head.
   bool hasOutputGate = false;
+  /// The same with a module of its own for the gate; none where it is empty.
+  std::string outputGate;
   /// A learned score of each head, of the value 0 (`self_attn.sinks`).
   bool hasSinks = false;
 

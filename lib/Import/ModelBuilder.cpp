@@ -9,6 +9,7 @@
 #include "ModelBuilder.h"
 #include "Poplar/Dialect/NN/NNGroupOps.h"
 #include "Poplar/Dialect/NN/NNRecurrentOps.h"
+#include "Poplar/Runtime/Experts.h"
 #include "llvm/ADT/StringSwitch.h"
 #include <cmath>
 
@@ -256,14 +257,19 @@ Value Unit::crossEntropy(Value logits, Value targets) {
       .getLoss();
 }
 
-Unit::Route Unit::route(StringRef name, Value logits, int64_t topK,
-                        bool normalized) {
+Unit::Route Unit::route(StringRef name, Value logits, const Choice &choice) {
   RankedTensorType type = getTensor(logits);
-  SmallVector<int64_t> shape = {type.getDimSize(0), type.getDimSize(1) * topK};
+  SmallVector<int64_t> shape = {type.getDimSize(0),
+                                type.getDimSize(1) * choice.topK};
+  Value bias;
+  if (!choice.bias.empty())
+    bias = parameter(choice.bias, {POPLAR_BIAS_PARTS, type.getDimSize(2)},
+                     Init::zeros());
   auto made = nn::RouteOp::create(
       builder, at(name), RankedTensorType::get(shape, builder.getF32Type()),
-      RankedTensorType::get(shape, builder.getI32Type()), logits, topK,
-      normalized);
+      RankedTensorType::get(shape, builder.getI32Type()), logits, bias,
+      choice.topK, choice.groups, choice.topGroups, choice.sigmoid,
+      choice.normalized);
   return {made.getScores(), made.getExperts()};
 }
 

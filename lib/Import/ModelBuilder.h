@@ -115,8 +115,14 @@ public:
   struct Route {
     mlir::Value scores, experts;
   };
-  Route route(llvm::StringRef name, mlir::Value logits, int64_t topK,
-              bool normalized);
+  /// How they are chosen, as nn.route has it; `bias` is the name of what is
+  /// added to the scores that are compared, empty for none.
+  struct Choice {
+    int64_t topK = 0, groups = 1, topGroups = 1;
+    bool sigmoid = false, normalized = true;
+    std::string bias;
+  };
+  Route route(llvm::StringRef name, mlir::Value logits, const Choice &choice);
   /// `<name>.<e>.<leaf>.weight` [outputs, inputs] of each expert e, and a
   /// result of `width` columns.
   struct Experts {

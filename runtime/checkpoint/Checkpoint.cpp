@@ -8,6 +8,7 @@
 
 #include "checkpoint/Checkpoint.h"
 #include "checkpoint/Adapter.h"
+#include "checkpoint/ChoiceBiases.h"
 #include "checkpoint/ModelConfig.h"
 #include "checkpoint/PackedExperts.h"
 #include "checkpoint/Safetensors.h"
@@ -68,6 +69,16 @@ static bool isIgnored(std::string_view Name) {
     if (endsWith(Name, Ending))
       return true;
   return false;
+}
+
+/// Whether it is of a layer behind the model's, which predicts a further token
+/// (DeepSeek-V3, GLM-4.5).
+static bool isOfPredictor(const TensorFiles &Files, const std::string &Name) {
+  constexpr std::string_view Layers = "model.layers.";
+  size_t End = Name.find('.', Layers.size());
+  return Name.compare(0, Layers.size(), Layers) == 0 &&
+         End != std::string::npos &&
+         Files.find(Name.substr(0, End) + ".eh_proj.weight");
 }
 
 /// Whether the program itself has the experts of a layer in one tensor.
@@ -232,11 +243,13 @@ static void fillTensors(Executor &Exec, const std::vector<Tensor> &Tensors,
 
 /// Fills tensors that the files hold under `Names`, and nothing else.
 static void loadExactly(Executor &Exec, const std::vector<Tensor> &Tensors,
-                        const TensorFiles &Files,
+                        TensorFiles &Files,
                         const std::vector<std::string> &Names,
                         const std::string &Path) {
-  for (size_t T = 0; T < Tensors.size(); ++T)
+  for (size_t T = 0; T < Tensors.size(); ++T) {
+    divideBias(Files, Names[T], Tensors[T]);
     checkTensor(Tensors[T], Names[T], Files.find(Names[T]), Path);
+  }
   std::vector<std::string> Sorted = Names;
   std::sort(Sorted.begin(), Sorted.end());
   for (const auto &[Name, View] : Files.tensors())
@@ -322,7 +335,8 @@ void poplar::runtime::loadTrained(Executor &Exec,
   for (const Tensor &T : Tensors)
     Names.push_back(T.Name);
   std::string Path = Directory + "/" + TrainedWeightsName;
-  loadExactly(Exec, Tensors, TensorFiles::open(Path), Names, Path);
+  TensorFiles Files = TensorFiles::open(Path);
+  loadExactly(Exec, Tensors, Files, Names, Path);
 }
 
 int64_t poplar::runtime::loadWeights(Executor &Exec,
@@ -352,6 +366,7 @@ int64_t poplar::runtime::loadWeights(Executor &Exec,
     auto Found = TextNames.find(T.Name);
     Used.push_back(Found == TextNames.end() ? findName(Files, T)
                                             : Found->second);
+    divideBias(Files, Used.back(), T);
     checkTensor(T, Used.back(), Files.find(Used.back()), Path);
   }
   std::vector<std::string> Sorted = Used;
@@ -359,7 +374,7 @@ int64_t poplar::runtime::loadWeights(Executor &Exec,
   int64_t NumOthers = 0;
   for (const auto &[Name, View] : Files.tensors()) {
     if (std::binary_search(Sorted.begin(), Sorted.end(), Name) ||
-        isIgnored(Name))
+        isIgnored(Name) || isOfPredictor(Files, Name))
       continue;
     if (IsMultimodal && !isOfText(Name))
       ++NumOthers;

@@ -8,6 +8,7 @@
 
 #include "checkpoint/Adapter.h"
 #include "checkpoint/Checkpoint.h"
+#include "checkpoint/ChoiceBiases.h"
 #include "checkpoint/Safetensors.h"
 #include "checkpoint/StackedExperts.h"
 #include "checkpoint/StateReader.h"
@@ -79,6 +80,7 @@ static void writeContents(const Executor &Exec, const TrainingState &State,
                                                  : "model.safetensors";
   if (!Adapter.Rank && !hasFrozen(Exec.program()) && hasStackedExperts(Exec))
     stackExperts(Weights, Leads);
+  joinBiases(Weights, Leads);
   writeTensors(Exec, Directory + "/" + Name, Weights);
   writeTensors(Exec, Directory + "/optimizer.safetensors", Moments);
   if (!Leads)

@@ -18,6 +18,7 @@
 #include <filesystem>
 #include <set>
 #include <tuple>
+#include <utility>
 
 using namespace poplar::runtime;
 
@@ -85,7 +86,30 @@ static void copyFP4(const TensorView &View, float *Out, int64_t Begin,
   }
 }
 
+/// Rows whose sum the elements are: the leading bits of each number, those that
+/// follow, and the rest, none of which are more than bf16 has.
+static void copyDivided(TensorView View, float *Out, int64_t Begin,
+                        int64_t End) {
+  int64_t Count = std::exchange(View.Divided, 0);
+  for (int64_t I = Begin; I < End; ++I) {
+    float Rest, Part = 0;
+    View.copyTo(&Rest, I % Count, I % Count + 1);
+    for (int64_t Row = 0; Row <= I / Count; ++Row) {
+      Rest -= Part;
+      uint32_t Bits;
+      std::memcpy(&Bits, &Rest, sizeof(Bits));
+      Bits &= 0xFFFF0000u;
+      std::memcpy(&Part, &Bits, sizeof(Bits));
+    }
+    Out[I - Begin] = Part;
+  }
+}
+
 void TensorView::copyTo(float *Out, int64_t Begin, int64_t End) const {
+  if (Divided) {
+    copyDivided(*this, Out, Begin, End);
+    return;
+  }
   if (ElementType == MXFP4) {
     copyFP4(*this, Out, Begin, End);
     return;

@@ -31,6 +31,9 @@ struct TensorView {
   /// The exponents of blocks, where the format is MXFP4.
   const char *Scales = nullptr;
   const std::string *File = nullptr;
+  /// Where it is above 0, the view is of this many elements of the file, and
+  /// has rows of them whose sum they are: each row fits in bf16.
+  int64_t Divided = 0;
 
   /// False for masks and the like, which are no numbers.
   bool isWeight() const { return ElementType != Other || TypeName[0] == 'F'; }

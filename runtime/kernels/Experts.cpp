@@ -279,32 +279,95 @@ extern "C" void poplar_expert_weight_grad(const PoplarExperts *desc,
 
 namespace {
 
-/// The logits of a token.
-struct Logits {
-  const void *array;
+/// The logits of a token, and how its experts are chosen: by the order of
+/// logits, or of scores with what is added to them.
+struct ExpertChoice {
+  const PoplarRoute *desc;
+  const void *array, *bias;
   bool isBF16;
   int64_t first, count;
+  /// Of a softmax. All scores are divided by the total, which is 1 where
+  /// another one follows.
+  float largest = 0, total = 1;
+  /// Groups from which experts are chosen, a bit each.
+  uint32_t open = ~0u;
 
-  Logits(const PoplarRoute *desc, const void *array, int64_t token)
-      : array(array), isBF16(desc->type == POPLAR_BF16),
+  ExpertChoice(const PoplarRoute *desc, const void *array, const void *bias,
+               int64_t token)
+      : desc(desc), array(array), bias(bias), isBF16(desc->type == POPLAR_BF16),
         first(token * desc->num_experts), count(desc->num_experts) {}
 
   POPLAR_ALWAYS_INLINE float operator[](int64_t i) const {
     return loadElement(array, isBF16, first + i);
   }
 
-  /// The largest, of equal ones the first, of those that come after `last` in
-  /// this order; any one where there is none, as among NaNs.
-  POPLAR_ALWAYS_INLINE int64_t findNext(int64_t last) const {
+  void findTotal() {
+    largest = (*this)[0];
+    for (int64_t i = 1; i < count; ++i)
+      largest = (*this)[i] > largest ? (*this)[i] : largest;
+    if (desc->normalized && !bias)
+      return;
+    float sum = 0;
+    for (int64_t i = 0; i < count; ++i)
+      sum += getScore(i);
+    total = sum;
+  }
+
+  POPLAR_ALWAYS_INLINE float getScore(int64_t i) const {
+    return desc->sigmoid ? 1 / (1 + exp2Of((*this)[i] * -kLog2E))
+                         : exp2Of(((*this)[i] - largest) * kLog2E) / total;
+  }
+
+  /// A bias is a sum of POPLAR_BIAS_PARTS numbers.
+  POPLAR_ALWAYS_INLINE float getKey(int64_t i) const {
+    if (!desc->sigmoid && !bias)
+      return (*this)[i];
+    float added = 0;
+    if (bias)
+      for (int64_t part = 0; part < POPLAR_BIAS_PARTS; ++part)
+        added += loadElement(bias, isBF16, part * count + i);
+    return getScore(i) + added;
+  }
+
+  int64_t groupSize() const { return count / desc->groups; }
+
+  /// The largest, of equal ones the first, of those in open groups from `begin`
+  /// to `end` that come after `last` in this order; any one where there is
+  /// none, as among NaNs.
+  POPLAR_ALWAYS_INLINE int64_t findNext(int64_t last, int64_t begin,
+                                        int64_t end) const {
     int64_t best = -1;
-    for (int64_t i = 0; i < count; ++i) {
-      float value = (*this)[i];
-      bool isAfter = last < 0 || value < (*this)[last] ||
-                     (value == (*this)[last] && i > last);
-      if (isAfter && (best < 0 || value > (*this)[best]))
+    float least = last < 0 ? 0.0f : getKey(last), most = 0;
+    for (int64_t i = begin; i < end; ++i) {
+      if (open != ~0u && !(open >> (i / groupSize()) & 1))
+        continue;
+      float value = getKey(i);
+      bool isAfter = last < 0 || value < least || (value == least && i > last);
+      if (isAfter && (best < 0 || value > most)) {
         best = i;
+        most = value;
+      }
     }
     return best < 0 ? last + 1 < count ? last + 1 : 0 : best;
+  }
+  int64_t findNext(int64_t last) const { return findNext(last, 0, count); }
+
+  /// Opens the groups whose two best experts have the largest sums.
+  void openGroups() {
+    float sums[POPLAR_MAX_EXPERT_GROUPS];
+    for (int64_t g = 0; g < desc->groups; ++g) {
+      int64_t begin = g * groupSize(), end = begin + groupSize(),
+              best = findNext(-1, begin, end);
+      sums[g] = getKey(best) + getKey(findNext(best, begin, end));
+    }
+    open = 0;
+    for (int32_t n = 0; n < desc->top_groups; ++n) {
+      int64_t best = -1;
+      for (int64_t g = 0; g < desc->groups; ++g)
+        if (!(open >> g & 1) && (best < 0 || sums[g] > sums[best]))
+          best = g;
+      open |= 1u << best;
+    }
   }
 };
 
@@ -315,22 +378,48 @@ extern "C" void poplar_route(const PoplarRoute *desc, void *const *args,
   auto *scores = static_cast<float *>(args[1]);
   auto *experts = static_cast<int32_t *>(args[2]);
   for (int64_t token = begin; token < end; ++token) {
-    Logits logits(desc, args[0], token);
+    ExpertChoice choice(desc, args[0], desc->biased ? args[3] : nullptr, token);
+    if (!desc->sigmoid)
+      choice.findTotal();
+    if (desc->top_groups < desc->groups)
+      choice.openGroups();
     float *score = scores + token * desc->top_k;
     int32_t *expert = experts + token * desc->top_k;
     int64_t last = -1;
-    float chosen = 0, all = 0;
+    float chosen = desc->sigmoid ? POPLAR_LEAST_SCORES : 0.0f;
     for (int64_t k = 0; k < desc->top_k; ++k) {
-      last = logits.findNext(last);
+      last = choice.findNext(last);
       expert[k] = int32_t(last);
-      score[k] = exp2Of((logits[last] - logits[expert[0]]) * kLog2E);
+      score[k] = choice.getScore(last);
       chosen += score[k];
     }
-    if (!desc->normalized)
-      for (int64_t i = 0; i < desc->num_experts; ++i)
-        all += exp2Of((logits[i] - logits[expert[0]]) * kLog2E);
-    for (int64_t k = 0; k < desc->top_k; ++k)
-      score[k] /= desc->normalized ? chosen : all;
+    if (desc->normalized)
+      for (int64_t k = 0; k < desc->top_k; ++k)
+        score[k] /= chosen;
+  }
+}
+
+/// Scores s = p / sum of the chosen p, or p, with p = sigmoid(logit): the
+/// gradient of p is (ds - sum of s ds) / sum, or ds; that of the logit is
+/// p (1 - p) of it, and 0 for other experts.
+static void addSigmoidGradient(const ExpertChoice &choice, const float *dscores,
+                               const float *scores, const int32_t *experts,
+                               void *dlogits) {
+  const int64_t topK = choice.desc->top_k;
+  for (int64_t i = 0; i < choice.count; ++i)
+    storeElement(dlogits, choice.isBF16, choice.first + i, 0.0f);
+  float mean = 0, sum = 1;
+  if (choice.desc->normalized) {
+    sum = POPLAR_LEAST_SCORES;
+    for (int64_t k = 0; k < topK; ++k) {
+      mean += scores[k] * dscores[k];
+      sum += choice.getScore(experts[k]);
+    }
+  }
+  for (int64_t k = 0; k < topK; ++k) {
+    float p = choice.getScore(experts[k]);
+    storeElement(dlogits, choice.isBF16, choice.first + experts[k],
+                 (dscores[k] - mean) / sum * p * (1 - p));
   }
 }
 
@@ -344,7 +433,11 @@ extern "C" void poplar_route_grad(const PoplarRoute *desc, void *const *args,
     const float *dscores = static_cast<const float *>(args[0]) + first;
     const float *scores = static_cast<const float *>(args[1]) + first;
     const int32_t *experts = static_cast<const int32_t *>(args[2]) + first;
-    Logits logits(desc, args[3], token);
+    ExpertChoice logits(desc, args[3], /*bias=*/nullptr, token);
+    if (desc->sigmoid) {
+      addSigmoidGradient(logits, dscores, scores, experts, args[4]);
+      continue;
+    }
     float mean = 0;
     for (int64_t k = 0; k < desc->top_k; ++k)
       mean += scores[k] * dscores[k];

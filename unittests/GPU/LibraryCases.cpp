@@ -144,12 +144,19 @@ struct Route {
   const char *name;
   int64_t length, experts, topK;
   bool normalized;
+  bool sigmoid = false, biased = false;
+  int32_t groups = 1, topGroups = 1;
 };
 const Route routes[] = {
     {"few", 21, 4, 2, true},
     {"many", 13, 100, 8, false},
     {"one", 5, 33, 1, false},
     {"normalized", 13, 64, 6, true},
+    {"sigmoid", 13, 48, 4, false, true},
+    {"biased softmax", 13, 40, 5, true, false, true},
+    {"biased sigmoid", 11, 96, 8, true, true, true},
+    {"groups", 9, 64, 8, true, true, true, 8, 4},
+    {"many groups", 5, 96, 3, false, true, true, 32, 2},
 };
 
 PoplarAttention describe(const Attention &test, int32_t type) {
@@ -603,23 +610,31 @@ void LibraryCases::addExpertGradient(const Experts &test, int32_t type) {
 
 void LibraryCases::addRoute(const Route &test, int32_t type) {
   const int64_t batch = 2, tokens = batch * test.length;
-  PoplarRoute desc = {test.length, test.experts, test.topK, type,
-                      test.normalized},
+  PoplarRoute desc = {test.length, test.experts,    test.topK,
+                      type,        test.normalized, test.sigmoid,
+                      test.biased, test.groups,     test.topGroups},
               exact = desc;
   exact.type = POPLAR_F32;
   Buffer logits = normal(formats[type], tokens * test.experts).as(f32),
          scores(f32, tokens * test.topK), experts(i32, tokens * test.topK),
          dscores = normal(f32, tokens * test.topK),
-         dlogits(f32, tokens * test.experts);
+         dlogits(f32, tokens * test.experts),
+         bias =
+             eighths(formats[type], POPLAR_BIAS_PARTS * test.experts).as(f32);
   KernelCase entry;
   entry.batch = batch;
   auto given = logits.as(formats[type]);
   entry.before = {given, scores, experts};
-  void *forward[] = {logits.data(), scores.data(), experts.data()};
+  void *forward[] = {logits.data(), scores.data(), experts.data(), bias.data()};
   poplar_route(&exact, forward, batch, 0, tokens);
   entry.after = {given, scores, experts};
-  addExperts(entry, "poplar_gpu_route", test.name, type, makeRecord(desc),
-             tokens, POPLAR_GPU_EXPERT_WARPS);
+  if (test.biased) {
+    entry.before.push_back(bias.as(formats[type]));
+    entry.after.push_back(bias.as(formats[type]));
+  }
+  addExperts(
+      entry, test.biased ? "poplar_gpu_route_biased" : "poplar_gpu_route",
+      test.name, type, makeRecord(desc), tokens, POPLAR_GPU_EXPERT_WARPS);
   entry.before = entry.after = {dscores, scores, experts, given,
                                 Buffer(formats[type], int64_t(dlogits.size()))};
   void *backward[] = {dscores.data(), scores.data(), experts.data(),

@@ -39,17 +39,19 @@ struct Route {
   std::vector<int32_t> experts;
 };
 
-Route route(const PoplarRoute &desc, Floats logits, int64_t batch) {
+Route route(const PoplarRoute &desc, Floats logits, int64_t batch,
+            Floats bias = {}) {
   size_t slots = size_t(batch * desc.seq_len * desc.top_k);
   Route result{Floats(slots), std::vector<int32_t>(slots)};
-  void *args[] = {logits.data(), result.scores.data(), result.experts.data()};
+  void *args[] = {logits.data(), result.scores.data(), result.experts.data(),
+                  bias.data()};
   poplar_route(&desc, args, batch, 0, batch * desc.seq_len);
   return result;
 }
 
 class RouteTest : public testing::TestWithParam<int> {
 protected:
-  PoplarRoute desc = {3, 11, 4, POPLAR_F32, GetParam()};
+  PoplarRoute desc = {3, 11, 4, POPLAR_F32, GetParam(), 0, 0, 1, 1};
   const int64_t batch = 2;
   Floats logits = draw(size_t(batch * 3 * 11), 1);
 };
@@ -101,8 +103,107 @@ TEST_P(RouteTest, HasTheGradientOfDifferences) {
 
 INSTANTIATE_TEST_SUITE_P(Scores, RouteTest, testing::Values(0, 1));
 
+/// Sigmoids with a bias and groups, as DeepSeek-V3 has them: whether scores are
+/// normalized, groups, and how many of them are looked at.
+class SigmoidRouteTest
+    : public testing::TestWithParam<std::tuple<int, int, int>> {
+protected:
+  PoplarRoute getDesc() const {
+    auto [normalized, groups, top] = GetParam();
+    return {5, 12, 4, POPLAR_F32, normalized, 1, 1, groups, top};
+  }
+  const int64_t batch = 3, experts = 12;
+  Floats logits = draw(size_t(batch * 5 * experts), 3);
+  Floats bias = draw(size_t(POPLAR_BIAS_PARTS * experts), 4);
+};
+
+/// The `count` largest, in order.
+std::vector<int> sortLargest(const std::vector<double> &values, size_t count) {
+  std::vector<int> order(values.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
+    return values[size_t(a)] > values[size_t(b)];
+  });
+  order.resize(count);
+  return order;
+}
+
+TEST_P(SigmoidRouteTest, ChoosesFromTheBestGroups) {
+  PoplarRoute desc = getDesc();
+  Route found = route(desc, logits, batch, bias);
+  auto each = size_t(experts / desc.groups);
+  for (size_t token = 0; token < size_t(batch * 5); ++token) {
+    std::vector<double> scores, keys, sums;
+    for (size_t e = 0; e < size_t(experts); ++e) {
+      double logit = logits[token * size_t(experts) + e], added = 0;
+      for (size_t part = 0; part < POPLAR_BIAS_PARTS; ++part)
+        added += bias[part * size_t(experts) + e];
+      scores.push_back(1 / (1 + std::exp(-logit)));
+      keys.push_back(scores.back() + added);
+    }
+    for (size_t g = 0; g < size_t(desc.groups); ++g) {
+      std::vector<double> own(keys.begin() + long(g * each),
+                              keys.begin() + long((g + 1) * each));
+      std::vector<int> best = sortLargest(own, 2);
+      sums.push_back(own[size_t(best[0])] + own[size_t(best[1])]);
+    }
+    std::vector<int> open = sortLargest(sums, size_t(desc.top_groups));
+    for (size_t e = 0; e < keys.size(); ++e)
+      if (std::find(open.begin(), open.end(), int(e / each)) == open.end())
+        keys[e] = -1e30;
+    std::vector<int> chosen = sortLargest(keys, 4);
+    double sum = 0;
+    for (int e : chosen)
+      sum += scores[size_t(e)];
+    for (size_t k = 0; k < 4; ++k) {
+      EXPECT_EQ(found.experts[token * 4 + k], chosen[k]);
+      EXPECT_NEAR(found.scores[token * 4 + k],
+                  scores[size_t(chosen[k])] / (desc.normalized ? sum : 1),
+                  1e-6);
+    }
+  }
+}
+
+TEST_P(SigmoidRouteTest, HasTheGradientOfDifferences) {
+  PoplarRoute desc = getDesc();
+  Route found = route(desc, logits, batch, bias);
+  Floats weights = draw(found.scores.size(), 2), gradient(logits.size());
+  void *args[] = {weights.data(), found.scores.data(), found.experts.data(),
+                  logits.data(), gradient.data()};
+  poplar_route_grad(&desc, args, batch, 0, batch * desc.seq_len);
+  auto loss = [&](size_t at, float by) {
+    Floats moved = logits;
+    moved[at] += by;
+    Route other = route(desc, moved, batch, bias);
+    EXPECT_EQ(other.experts, found.experts);
+    double sum = 0;
+    for (size_t i = 0; i < weights.size(); ++i)
+      sum += double(weights[i]) * other.scores[i];
+    return sum;
+  };
+  for (size_t at = 0; at < logits.size(); ++at)
+    EXPECT_NEAR(gradient[at], (loss(at, 1e-3f) - loss(at, -1e-3f)) / 2e-3,
+                1e-3);
+}
+
+INSTANTIATE_TEST_SUITE_P(Scores, SigmoidRouteTest,
+                         testing::Values(std::tuple(0, 1, 1),
+                                         std::tuple(1, 1, 1),
+                                         std::tuple(1, 4, 2),
+                                         std::tuple(0, 6, 3)));
+
+/// A softmax whose scores are compared with a bias: Ernie 4.5.
+TEST(RouteTest, AddsABiasToASoftmax) {
+  PoplarRoute desc = {1, 3, 2, POPLAR_F32, 1, 0, 1, 1, 1};
+  Floats bias = {0, 0, 0.5f, 0, 0, 0.25f, 0, 0, 0.25f};
+  Route found = route(desc, {2, 1, 0}, 1, bias);
+  EXPECT_EQ(found.experts, (std::vector<int32_t>{2, 0}));
+  EXPECT_NEAR(found.scores[0], 1 / (1 + std::exp(2.0)), 1e-6);
+  EXPECT_NEAR(found.scores[1], 1 / (1 + std::exp(-2.0)), 1e-6);
+}
+
 TEST(RouteTest, TakesTheFirstOfEqualOnesAndEndsWithNaNs) {
-  PoplarRoute desc = {2, 4, 2, POPLAR_F32, 1};
+  PoplarRoute desc = {2, 4, 2, POPLAR_F32, 1, 0, 0, 1, 1};
   float nan = std::nanf("");
   Route found = route(desc, {1, 2, 2, 2, nan, nan, nan, nan}, 1);
   EXPECT_EQ(found.experts[0], 1);

@@ -25,7 +25,18 @@ typedef struct PoplarRoute {
   int64_t seq_len, num_experts, top_k;
   int32_t type;       /* PoplarType */
   int32_t normalized; /* 1: scores of a token add up to 1 */
+  int32_t sigmoid;    /* 1: scores are sigmoids; 0: a softmax */
+  int32_t biased;     /* 1: what is compared is a score plus a bias */
+  int32_t groups;     /* experts are in as many groups, */
+  int32_t top_groups; /* and chosen from as many, by their two best */
 } PoplarRoute;
+
+/// Biases are [POPLAR_BIAS_PARTS, num_experts]: sums of as many numbers, so
+/// that 16 bits hold what f32 does.
+#define POPLAR_BIAS_PARTS 3
+#define POPLAR_MAX_EXPERT_GROUPS 32
+/// Is added to sums of sigmoids that scores are divided by.
+#define POPLAR_LEAST_SCORES 1e-20f
 
 /// Shapes of a product of tokens with the weights of their experts. Rows of
 /// inputs and outputs are the tokens' or, with `own_`, those of each of their
@@ -39,8 +50,9 @@ typedef struct PoplarExperts {
   int32_t own_outputs;     /* 0: rows of a token's experts are added up */
 } PoplarExperts;
 
-/// Chooses experts. args: logits, scores (f32), experts (i32); or dscores,
-/// scores, experts, logits, dlogits. Extent: batch * seq_len.
+/// Chooses experts. args: logits, scores (f32), experts (i32), and a bias where
+/// there is one; or dscores, scores, experts, logits, dlogits. Extent: batch *
+/// seq_len.
 void poplar_route(const PoplarRoute *desc, void *const *args, int64_t batch,
                   int64_t begin, int64_t end);
 void poplar_route_grad(const PoplarRoute *desc, void *const *args,

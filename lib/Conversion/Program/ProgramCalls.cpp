@@ -353,15 +353,16 @@ template <typename Op> static PoplarRoute getRoute(Op op) {
   desc.top_k = op.getTopK();
   desc.type = exec::getPoplarType(logits.getElementType());
   desc.normalized = op.getNormalized();
+  desc.sigmoid = op.getSigmoid();
+  desc.groups = desc.top_groups = 1;
   return desc;
 }
 
 /// `accesses` is how often an array of the shape of the logits is read or
 /// written. On a GPU, a warp has a token.
-template <typename Op>
-static void lowerRoute(Op op, FunctionLowering &l, StringRef name,
+static void lowerRoute(Operation *op, FunctionLowering &l,
+                       const PoplarRoute &desc, StringRef name,
                        int64_t accesses) {
-  PoplarRoute desc = getRoute(op);
   SmallVector<Value> arguments =
       l.pointersOf(llvm::to_vector(op->getOperands()));
   if (!l.shared.gpuKernels.exists())
@@ -370,18 +371,23 @@ static void lowerRoute(Op op, FunctionLowering &l, StringRef name,
   int64_t bytes = accesses * desc.num_experts * getWidth(desc.type) +
                   (4 + 4 * accesses) * desc.top_k;
   int64_t kernel = l.shared.gpuKernels.add(
-      ("poplar_gpu_" + name).str(), l.shared.getDescriptor(desc),
-      {32, POPLAR_GPU_EXPERT_WARPS, 1}, static_cast<int32_t>(arguments.size()),
-      {0, desc.seq_len * bytes, 0}, POPLAR_GPU_EXPERT_WARPS);
+      ("poplar_gpu_" + name + (desc.biased ? "_biased" : "")).str(),
+      l.shared.getDescriptor(desc), {32, POPLAR_GPU_EXPERT_WARPS, 1},
+      static_cast<int32_t>(arguments.size()), {0, desc.seq_len * bytes, 0},
+      POPLAR_GPU_EXPERT_WARPS);
   l.launch(kernel, arguments, desc.seq_len, /*batched=*/true);
 }
 
 static void lower(exec::RouteOp op, FunctionLowering &l) {
-  lowerRoute(op, l, "route", /*accesses=*/1);
+  PoplarRoute desc = getRoute(op);
+  desc.biased = op.getBias() != nullptr;
+  desc.groups = static_cast<int32_t>(op.getGroups());
+  desc.top_groups = static_cast<int32_t>(op.getTopGroups());
+  lowerRoute(op, l, desc, "route", /*accesses=*/1);
 }
 
 static void lower(exec::RouteGradOp op, FunctionLowering &l) {
-  lowerRoute(op, l, "route_grad", /*accesses=*/2);
+  lowerRoute(op, l, getRoute(op), "route_grad", /*accesses=*/2);
 }
 
 /// Every weight or gradient, once or read and written, and the rows of a

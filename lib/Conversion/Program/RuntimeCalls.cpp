@@ -249,7 +249,9 @@ struct RouteModel : RuntimeCallModel<RouteModel, nn::RouteOp> {
   static void emit(nn::RouteOp op, OpBuilder &builder, GetBuffer getBuffer) {
     exec::RouteOp::create(builder, op.getLoc(), getBuffer(op.getLogits()),
                           getBuffer(op.getScores()), getBuffer(op.getExperts()),
-                          op.getTopK(), op.getNormalized());
+                          op.getBias() ? getBuffer(op.getBias()) : Value(),
+                          op.getTopK(), op.getGroups(), op.getTopGroups(),
+                          op.getSigmoid(), op.getNormalized());
   }
 };
 
@@ -262,7 +264,7 @@ struct RouteGradModel : RuntimeCallModel<RouteGradModel, nn::RouteGradOp> {
                    op.getLogits().getType().getDimSize(1);
     exec::RouteGradOp::create(builder, op.getLoc(), getBuffer(op.getDscores()),
                               getBuffer(op.getScores()), experts, logits,
-                              getBuffer(op.getResult()), topK,
+                              getBuffer(op.getResult()), topK, op.getSigmoid(),
                               op.getNormalized());
   }
 };

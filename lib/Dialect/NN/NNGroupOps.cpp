@@ -8,6 +8,7 @@
 
 #include "Poplar/Dialect/NN/NNGroupOps.h"
 #include "Poplar/Dialect/NN/NNTensorParallel.h"
+#include "Poplar/Runtime/Experts.h"
 #include "mlir/IR/PatternMatch.h"
 
 using namespace mlir;
@@ -153,7 +154,37 @@ static LogicalResult verifyRoute(Operation *op, Value logits, Value scores,
   return success();
 }
 
+/// Each of the groups has two experts or more, and those that are looked at
+/// enough of them.
+static LogicalResult verifyGroups(RouteOp op) {
+  int64_t experts = getDim(op.getLogits(), 2),
+          groups = static_cast<int64_t>(op.getGroups()),
+          top = static_cast<int64_t>(op.getTopGroups());
+  if (groups == 1 && top == 1)
+    return success();
+  if (groups > 0 && groups <= POPLAR_MAX_EXPERT_GROUPS &&
+      experts % groups == 0 && experts / groups > 1 && top > 0 &&
+      top <= groups &&
+      top * (experts / groups) >= static_cast<int64_t>(op.getTopK()))
+    return success();
+  return op.emitOpError() << "cannot choose " << op.getTopK() << " of "
+                          << experts << " experts from " << top << " of "
+                          << groups << " groups";
+}
+
 LogicalResult RouteOp::verify() {
+  if (failed(verifyGroups(*this)))
+    return failure();
+  if (Value bias = getBias()) {
+    int64_t experts = getDim(getLogits(), 2);
+    if (getTensor(bias).getShape() !=
+        ArrayRef<int64_t>({POPLAR_BIAS_PARTS, experts}))
+      return emitOpError() << "has the bias " << bias.getType() << ", expected "
+                           << POPLAR_BIAS_PARTS << " rows of " << experts;
+    if (!getSigmoid() && !getNormalized())
+      return emitOpError("has a bias beside scores of a softmax that are not "
+                         "normalized");
+  }
   return verifyRoute(*this, getLogits(), getScores(), getExperts(),
                      int64_t(getTopK()));
 }
@@ -365,7 +396,8 @@ LogicalResult RouteOp::buildVJP(OpBuilder &builder, Gradients &grads) {
   grads.add(getLogits(),
             RouteGradOp::create(builder, getLoc(), getLogits().getType(),
                                 grads.cotangent(getScores()), getScores(),
-                                getExperts(), getLogits(), getNormalized()));
+                                getExperts(), getLogits(), getSigmoid(),
+                                getNormalized()));
   return success();
 }
 

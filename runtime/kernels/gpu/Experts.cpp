@@ -206,35 +206,100 @@ extern "C" void poplar_gpu_expert_weight_grad(const PoplarGPUExperts *desc,
 
 namespace {
 
-/// The logits of a token, of which a lane has every kWarp-th.
-struct Logits {
-  const void *array;
+/// As on the host; a lane has every kWarp-th logit of a token.
+struct ExpertChoice {
+  const PoplarRoute *desc;
+  const void *array, *bias;
   int32_t type;
   int64_t first;
-  int32_t count;
+  int32_t count, groupSize;
+  float largest = 0, total = 1;
+  uint32_t open = ~0u;
 
-  POPLAR_INLINE Logits(const PoplarRoute *desc, const void *array,
-                       int64_t token)
-      : array(array), type(desc->type), first(token * desc->num_experts),
-        count(int32_t(desc->num_experts)) {}
+  POPLAR_INLINE ExpertChoice(const PoplarRoute *desc, const void *array,
+                             const void *bias, int64_t token)
+      : desc(desc), array(array), bias(bias), type(desc->type),
+        first(token * desc->num_experts), count(int32_t(desc->num_experts)),
+        groupSize(count / desc->groups) {}
 
   POPLAR_INLINE float operator[](int32_t i) const {
     return loadElement(array, type, first + i);
   }
 
-  /// As on the host: the largest, of equal ones the first, of those that come
-  /// after `last` in this order; any one where there is none.
-  POPLAR_INLINE int32_t findNext(int32_t last) const {
-    float least = last < 0 ? 0.0f : (*this)[last], best = 0;
+  POPLAR_INLINE void findTotal() {
+    largest = (*this)[0];
+    for (int32_t i = threadX(); i < count; i += kWarp)
+      largest = (*this)[i] > largest ? (*this)[i] : largest;
+#pragma clang loop unroll(full)
+    for (int32_t lanes = kWarp / 2; lanes; lanes /= 2) {
+      float other = shuffleXor(largest, lanes);
+      largest = other > largest ? other : largest;
+    }
+    if (desc->normalized && !bias)
+      return;
+    float sum = 0;
+    for (int32_t i = threadX(); i < count; i += kWarp)
+      sum += getScore(i);
+    total = warpSum(sum);
+  }
+
+  POPLAR_INLINE float getScore(int32_t i) const {
+    return desc->sigmoid ? 1 / (1 + exp2((*this)[i] * -kLog2E))
+                         : exp2(((*this)[i] - largest) * kLog2E) / total;
+  }
+
+  POPLAR_INLINE float getKey(int32_t i) const {
+    if (!desc->sigmoid && !bias)
+      return (*this)[i];
+    float added = 0;
+    if (bias)
+      for (int32_t part = 0; part < POPLAR_BIAS_PARTS; ++part)
+        added += loadElement(bias, type, int64_t(part) * count + i);
+    return getScore(i) + added;
+  }
+
+  POPLAR_INLINE int32_t findNext(int32_t last, int32_t begin,
+                                 int32_t end) const {
+    float least = last < 0 ? 0.0f : getKey(last), best = 0;
     int32_t found = -1;
-    for (int32_t i = threadX(); i < count; i += kWarp) {
-      float value = (*this)[i];
+    for (int32_t i = begin + threadX(); i < end; i += kWarp) {
+      if (open != ~0u && !(open >> (i / groupSize) & 1))
+        continue;
+      float value = getKey(i);
       bool isAfter = last < 0 || value < least || (value == least && i > last);
       if (isAfter && (found < 0 || value > best)) {
         found = i;
         best = value;
       }
     }
+    found = findBest(found, best);
+    return found >= 0 ? found : last + 1 < count ? last + 1 : 0;
+  }
+  POPLAR_INLINE int32_t findNext(int32_t last) const {
+    return findNext(last, 0, count);
+  }
+
+  /// A lane has the sum of a group.
+  POPLAR_INLINE void openGroups() {
+    float sum = 0;
+    for (int32_t g = 0; g < desc->groups; ++g) {
+      int32_t begin = g * groupSize, end = begin + groupSize,
+              best = findNext(-1, begin, end),
+              second = findNext(best, begin, end);
+      if (threadX() == g)
+        sum = getKey(best) + getKey(second);
+    }
+    open = 0;
+    for (int32_t n = 0; n < desc->top_groups; ++n) {
+      bool isFree = threadX() < desc->groups && !(open >> threadX() & 1);
+      int32_t best = findBest(isFree ? threadX() : -1, sum);
+      open |= 1u << best;
+    }
+  }
+
+private:
+  /// What the lane with the largest value found, of equal ones the first.
+  static POPLAR_INLINE int32_t findBest(int32_t found, float best) {
 #pragma clang loop unroll(full)
     for (int32_t lanes = kWarp / 2; lanes; lanes /= 2) {
       float value = shuffleXor(best, lanes);
@@ -244,44 +309,52 @@ struct Logits {
       best = isBetter ? value : best;
       found = isBetter ? other : found;
     }
-    return found >= 0 ? found : last + 1 < count ? last + 1 : 0;
+    return found;
   }
 };
 
 POPLAR_INLINE int64_t ownToken() { return blockX() * kExpertWarps + threadY(); }
 
-} // namespace
-
 /// A warp has a token.
-extern "C" void poplar_gpu_route(const PoplarRoute *desc, void *logitsOf,
-                                 void *scores, void *experts, int64_t batch) {
+POPLAR_INLINE void route(const PoplarRoute *desc, void *logits, void *scores,
+                         void *experts, void *bias, int64_t batch) {
   int64_t token = ownToken();
   if (token >= batch * desc->seq_len)
     return;
-  Logits logits(desc, logitsOf, token);
+  ExpertChoice choice(desc, logits, bias, token);
+  if (!desc->sigmoid)
+    choice.findTotal();
+  if (desc->top_groups < desc->groups)
+    choice.openGroups();
   int32_t topK = int32_t(desc->top_k), last = -1;
   float *score = static_cast<float *>(scores) + token * topK;
   int32_t *expert = static_cast<int32_t *>(experts) + token * topK;
-  float largest = 0, total = 0;
+  float chosen = desc->sigmoid ? POPLAR_LEAST_SCORES : 0.0f;
   for (int32_t k = 0; k < topK; ++k) {
-    last = logits.findNext(last);
-    float logit = logits[last];
-    largest = k == 0 ? logit : largest;
-    total += exp2((logit - largest) * kLog2E);
+    last = choice.findNext(last);
+    float own = choice.getScore(last);
+    chosen += own;
     if (threadX() == 0) {
       expert[k] = last;
-      score[k] = logit;
+      score[k] = own;
     }
   }
-  if (!desc->normalized) {
-    total = 0;
-    for (int32_t i = threadX(); i < logits.count; i += kWarp)
-      total += exp2((logits[i] - largest) * kLog2E);
-    total = warpSum(total);
-  }
-  if (threadX() == 0)
+  if (desc->normalized && threadX() == 0)
     for (int32_t k = 0; k < topK; ++k)
-      score[k] = exp2((score[k] - largest) * kLog2E) / total;
+      score[k] /= chosen;
+}
+
+} // namespace
+
+extern "C" void poplar_gpu_route(const PoplarRoute *desc, void *logits,
+                                 void *scores, void *experts, int64_t batch) {
+  route(desc, logits, scores, experts, /*bias=*/nullptr, batch);
+}
+
+extern "C" void poplar_gpu_route_biased(const PoplarRoute *desc, void *logits,
+                                        void *scores, void *experts, void *bias,
+                                        int64_t batch) {
+  route(desc, logits, scores, experts, bias, batch);
 }
 
 /// The same; runtime/kernels/Experts.cpp derives it.
@@ -296,18 +369,25 @@ extern "C" void poplar_gpu_route_grad(const PoplarRoute *desc, void *dscores,
   auto *dscore = static_cast<const float *>(dscores) + token * topK;
   auto *score = static_cast<const float *>(scores) + token * topK;
   auto *expert = static_cast<const int32_t *>(experts) + token * topK;
-  Logits logits(desc, logitsOf, token);
-  float mean = 0;
+  ExpertChoice logits(desc, logitsOf, /*bias=*/nullptr, token);
+  // The sum of sigmoids that scores were divided by.
+  float mean = 0, sum = desc->normalized ? POPLAR_LEAST_SCORES : 1.0f;
   for (int32_t k = 0; k < topK; ++k)
     mean += score[k] * dscore[k];
+  for (int32_t k = 0; k < topK && desc->normalized && desc->sigmoid; ++k)
+    sum += logits.getScore(expert[k]);
+  if (desc->sigmoid && !desc->normalized)
+    mean = 0;
   float largest = desc->normalized ? 0.0f : logits[expert[0]];
   for (int32_t i = threadX(); i < logits.count; i += kWarp) {
-    float value = desc->normalized
+    float value = desc->normalized || desc->sigmoid
                       ? 0.0f
                       : -score[0] * exp2((logits[i] - largest) * kLog2E) * mean;
+    float p = desc->sigmoid ? logits.getScore(i) : 0.0f;
     for (int32_t k = 0; k < topK; ++k)
       if (expert[k] == i)
-        value = score[k] * (dscore[k] - mean);
+        value =
+            (dscore[k] - mean) * (desc->sigmoid ? p * (1 - p) / sum : score[k]);
     storeElement(dlogits, desc->type, logits.first + i, value);
   }
 }

@@ -143,12 +143,12 @@ exec.function step @step() inputs <ids = -64> {
 
 // expected-error @below {{has a descriptor, but calls no function to pass it to}}
 exec.gpu_kernel "kernel" block [32, 8, 1] pointers 3 parts_per_block 8
-    with <"PoplarRoute", {normalized = 1 : i32, num_experts = 8 : i64, seq_len = 4 : i64, top_k = 2 : i64, type = 0 : i32}>
+    with <"PoplarRoute", {biased = 0 : i32, groups = 1 : i32, normalized = 1 : i32, num_experts = 8 : i64, seq_len = 4 : i64, sigmoid = 0 : i32, top_groups = 1 : i32, top_k = 2 : i64, type = 0 : i32}>
     bytes 0 per_sample 8 flops_per_sample 0
 
 // -----
 
 exec.gpu_kernel "kernel" block [32, 8, 1] pointers 3 parts_per_block 8 calls "poplar_gpu_route"
     // expected-error @below {{PoplarRoute: type is missing}}
-    with <"PoplarRoute", {normalized = 1 : i32, num_experts = 8 : i64, seq_len = 4 : i64, top_k = 2 : i64}>
+    with <"PoplarRoute", {biased = 0 : i32, groups = 1 : i32, normalized = 1 : i32, num_experts = 8 : i64, seq_len = 4 : i64, sigmoid = 0 : i32, top_groups = 1 : i32, top_k = 2 : i64}>
     bytes 0 per_sample 8 flops_per_sample 0

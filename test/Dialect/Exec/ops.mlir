@@ -120,7 +120,7 @@ exec.entry forward @turn chunk 1
 
 // CHECK: exec.gpu_kernel "sum" block [128, 1, 1] pointers 3 parts_per_block 8 bytes 128 per_sample 4000 flops_per_sample 0
 // CHECK: exec.gpu_kernel "scale" block [256, 1, 1] pointers 3 parts_per_block 256 calls "poplar_gpu_scale" bytes 0 per_sample 8 flops_per_sample 0
-// CHECK: exec.gpu_kernel "route" block [32, 8, 1] pointers 3 parts_per_block 8 calls "poplar_gpu_route" with <"PoplarRoute", {normalized = 1 : i32, num_experts = 8 : i64, seq_len = 4 : i64, top_k = 2 : i64, type = 0 : i32}> bytes 0 per_sample 8 flops_per_sample 0
+// CHECK: exec.gpu_kernel "route" block [32, 8, 1] pointers 3 parts_per_block 8 calls "poplar_gpu_route" with <"PoplarRoute", {biased = 0 : i32, groups = 1 : i32, normalized = 1 : i32, num_experts = 8 : i64, seq_len = 4 : i64, sigmoid = 0 : i32, top_groups = 1 : i32, top_k = 2 : i64, type = 0 : i32}> bytes 0 per_sample 8 flops_per_sample 0
 exec.gpu_kernel "sum" block [128, 1, 1] pointers 3 parts_per_block 8 bytes 128 per_sample 4000 flops_per_sample 0
 exec.gpu_kernel "scale" block [256, 1, 1] pointers 3 parts_per_block 256 calls "poplar_gpu_scale" bytes 0 per_sample 8 flops_per_sample 0
-exec.gpu_kernel "route" block [32, 8, 1] pointers 3 parts_per_block 8 calls "poplar_gpu_route" with <"PoplarRoute", {normalized = 1 : i32, num_experts = 8 : i64, seq_len = 4 : i64, top_k = 2 : i64, type = 0 : i32}> bytes 0 per_sample 8 flops_per_sample 0
+exec.gpu_kernel "route" block [32, 8, 1] pointers 3 parts_per_block 8 calls "poplar_gpu_route" with <"PoplarRoute", {biased = 0 : i32, groups = 1 : i32, normalized = 1 : i32, num_experts = 8 : i64, seq_len = 4 : i64, sigmoid = 0 : i32, top_groups = 1 : i32, top_k = 2 : i64, type = 0 : i32}> bytes 0 per_sample 8 flops_per_sample 0

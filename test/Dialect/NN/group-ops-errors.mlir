@@ -165,3 +165,35 @@ func.func @f(%x: tensor<?x4x8xf32>, %l: tensor<?x4x2xf32>, %s: tensor<2xf32>) {
   %0 = nn.sink_grad %x, %x lse %l sinks %s : (tensor<?x4x8xf32>, tensor<?x4x8xf32>, tensor<?x4x2xf32>, tensor<2xf32>) -> tensor<?x4x2xf32>
   return
 }
+
+// -----
+
+func.func @f(%x: tensor<?x4x8xf32>) {
+  // expected-error @below {{cannot choose 2 of 8 experts from 1 of 3 groups}}
+  %0:2 = nn.route %x top_k 2 groups 3 sigmoid : (tensor<?x4x8xf32>) -> (tensor<?x8xf32>, tensor<?x8xi32>)
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x4x8xf32>) {
+  // expected-error @below {{cannot choose 3 of 8 experts from 1 of 4 groups}}
+  %0:2 = nn.route %x top_k 3 groups 4 sigmoid : (tensor<?x4x8xf32>) -> (tensor<?x12xf32>, tensor<?x12xi32>)
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x4x8xf32>, %b: tensor<1x8xf32>) {
+  // expected-error @below {{has the bias 'tensor<1x8xf32>', expected 3 rows of 8}}
+  %0:2 = nn.route %x bias %b top_k 2 sigmoid : (tensor<?x4x8xf32>, tensor<1x8xf32>) -> (tensor<?x8xf32>, tensor<?x8xi32>)
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x4x8xf32>, %b: tensor<3x8xf32>) {
+  // expected-error @below {{has a bias beside scores of a softmax that are not normalized}}
+  %0:2 = nn.route %x bias %b top_k 2 : (tensor<?x4x8xf32>, tensor<3x8xf32>) -> (tensor<?x8xf32>, tensor<?x8xi32>)
+  return
+}

@@ -6,7 +6,8 @@
 
 // CHECK-LABEL: func.func @ops(
 func.func @ops(%logits: tensor<?x4x3xf32>, %x: tensor<?x4x8xf32>, %wide: tensor<?x4x32xf32>,
-    %w: tensor<16x8xf32>, %y: tensor<?x4x12xf32>, %acc: tensor<16x8xf32>, %logit: tensor<?x4x1xf32>) {
+    %w: tensor<16x8xf32>, %y: tensor<?x4x12xf32>, %acc: tensor<16x8xf32>, %logit: tensor<?x4x1xf32>,
+    %bias: tensor<3x8xf32>) {
   // CHECK: nn.regroup %{{.*}} groups 2 parts 3 : tensor<?x4x12xf32>
   // expected-remark @below {{row: 0 FLOPs and 384 bytes per sample, 0 bytes once}}
   %regrouped = nn.regroup %y groups 2 parts 3 : tensor<?x4x12xf32>
@@ -22,6 +23,13 @@ func.func @ops(%logits: tensor<?x4x3xf32>, %x: tensor<?x4x8xf32>, %wide: tensor<
   // CHECK: nn.route_grad %{{.*}} scores %{{.*}} experts %{{.*}} logits %{{.*}} normalized :
   // expected-remark @below {{row: 36 FLOPs and 192 bytes per sample, 0 bytes once}}
   %0 = nn.route_grad %scores scores %scores experts %experts logits %logits normalized
+      : (tensor<?x8xf32>, tensor<?x8xf32>, tensor<?x8xi32>, tensor<?x4x3xf32>) -> tensor<?x4x3xf32>
+  // CHECK: nn.route %{{.*}} bias %{{.*}} top_k 2 groups 4 top_groups 2 sigmoid normalized : (tensor<?x4x8xf32>, tensor<3x8xf32>) -> (tensor<?x8xf32>, tensor<?x8xi32>)
+  // expected-remark @below {{row: 64 FLOPs and 192 bytes per sample, 96 bytes once}}
+  %biased:2 = nn.route %x bias %bias top_k 2 groups 4 top_groups 2 sigmoid normalized : (tensor<?x4x8xf32>, tensor<3x8xf32>) -> (tensor<?x8xf32>, tensor<?x8xi32>)
+  // CHECK: nn.route_grad %{{.*}} logits %{{.*}} sigmoid normalized :
+  // expected-remark @below {{row: 36 FLOPs and 192 bytes per sample, 0 bytes once}}
+  %ofsigmoid = nn.route_grad %scores scores %scores experts %experts logits %logits sigmoid normalized
       : (tensor<?x8xf32>, tensor<?x8xf32>, tensor<?x8xi32>, tensor<?x4x3xf32>) -> tensor<?x4x3xf32>
   // A row for each expert of a token.
   // CHECK: nn.expert_linear %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} : (tensor<?x4x8xf32>, tensor<?x8xi32>, tensor<16x8xf32>, tensor<16x8xf32>, tensor<16x8xf32>) -> tensor<?x4x32xf32>

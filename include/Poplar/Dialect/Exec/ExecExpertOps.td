@@ -19,9 +19,12 @@ include "Poplar/Dialect/Exec/ExecBase.td"
 def Exec_RouteOp : Exec_Op<"route"> {
   let summary = "nn.route on buffers";
   let arguments = (ins Exec_Buffer:$logits, Exec_Buffer:$scores,
-    Exec_Buffer:$experts, I64Attr:$top_k, UnitAttr:$normalized);
+    Exec_Buffer:$experts, Optional<Exec_Buffer>:$bias, I64Attr:$top_k,
+    I64Attr:$groups, I64Attr:$top_groups, UnitAttr:$sigmoid,
+    UnitAttr:$normalized);
   let assemblyFormat = [{
-    $logits `into` $scores `,` $experts `top_k` $top_k
+    $logits `into` $scores `,` $experts (`bias` $bias^)? `top_k` $top_k
+    `of` $top_groups `groups` `among` $groups (`sigmoid` $sigmoid^)?
     (`normalized` $normalized^)? attr-dict `:` `(` type(operands) `)`
   }];
 }
@@ -30,10 +33,10 @@ def Exec_RouteGradOp : Exec_Op<"route_grad"> {
   let summary = "nn.route_grad on buffers";
   let arguments = (ins Exec_Buffer:$dscores, Exec_Buffer:$scores,
     Exec_Buffer:$experts, Exec_Buffer:$logits, Exec_Buffer:$dlogits,
-    I64Attr:$top_k, UnitAttr:$normalized);
+    I64Attr:$top_k, UnitAttr:$sigmoid, UnitAttr:$normalized);
   let assemblyFormat = [{
     $dscores `,` $scores `,` $experts `,` $logits `into` $dlogits
-    `top_k` $top_k (`normalized` $normalized^)? attr-dict
+    `top_k` $top_k (`sigmoid` $sigmoid^)? (`normalized` $normalized^)? attr-dict
     `:` `(` type(operands) `)`
   }];
 }

@@ -64,12 +64,27 @@ def NN_RouteOp : NN_ForwardOp<"route",
     %scores, %experts = nn.route %logits top_k 2 normalized
         : (tensor<?x16x8xf32>) -> (tensor<?x32xf32>, tensor<?x32xi32>)
     ```
+    With `sigmoid`, scores are sigmoid(logits). A bias is added to what is
+    compared and not to the scores; it has no gradient. It is [3,E], the sum of
+    whose rows it is: rows of 16 bits hold a bias of f32. With `groups`, experts
+    are chosen from the `top_groups` of them in which the two largest have the
+    largest sums (DeepSeek-V3).
+    ```mlir
+    %scores, %experts = nn.route %logits bias %bias top_k 2 groups 4
+        top_groups 2 sigmoid : (tensor<?x16x8xf32>, tensor<3x8xf32>)
+        -> (tensor<?x32xf32>, tensor<?x32xi32>)
+    ```
   }];
-  let arguments = (ins NN_Activation:$logits, I64Attr:$top_k,
-                       UnitAttr:$normalized);
+  let arguments = (ins NN_Activation:$logits, Optional<NN_Matrix>:$bias,
+                       I64Attr:$top_k,
+                       DefaultValuedAttr<I64Attr, "1">:$groups,
+                       DefaultValuedAttr<I64Attr, "1">:$top_groups,
+                       UnitAttr:$sigmoid, UnitAttr:$normalized);
   let results = (outs NN_PerToken:$scores, NN_Ids:$experts);
   let assemblyFormat = [{
-    $logits `top_k` $top_k (`normalized` $normalized^)? attr-dict
+    $logits (`bias` $bias^)? `top_k` $top_k (`groups` $groups^)?
+    (`top_groups` $top_groups^)? (`sigmoid` $sigmoid^)?
+    (`normalized` $normalized^)? attr-dict
     `:` functional-type(operands, results)
   }];
 }
@@ -79,11 +94,11 @@ def NN_RouteGradOp : NN_GradientOp<"route_grad",
   let summary = "Gradient of route's scores with respect to logits";
   let arguments = (ins NN_PerToken:$dscores, NN_PerToken:$scores,
                        NN_Ids:$experts, NN_Activation:$logits,
-                       UnitAttr:$normalized);
+                       UnitAttr:$sigmoid, UnitAttr:$normalized);
   let results = (outs NN_Activation:$result);
   let assemblyFormat = [{
     $dscores `scores` $scores `experts` $experts `logits` $logits
-    (`normalized` $normalized^)? attr-dict
+    (`sigmoid` $sigmoid^)? (`normalized` $normalized^)? attr-dict
     `:` functional-type(operands, results)
   }];
 }
