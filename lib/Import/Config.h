@@ -46,6 +46,7 @@ std::vector<Family> getPhiFamilies();
 std::vector<Family> getQwenFamilies();
 std::vector<Family> getQwenLinearFamilies();
 std::vector<Family> getQwenMixtureFamilies();
+std::vector<Family> getRoutedMixtureFamilies();
 
 /// A config.json with the checks that all architectures share. Getters record
 /// an error in the document instead of failing; `failed()` tells. They also

@@ -1,4 +1,4 @@
-//===- DeepSeek.cpp - DeepSeek-V2 and Mistral 4 ---------------------------===//
+//===- DeepSeek.cpp - DeepSeek-V2 and V3, and Mistral 4 -------------------===//
 //
 // Part of the Poplar project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Mixture.h"
+#include "llvm/ADT/STLExtras.h"
 
 using namespace mlir;
 using namespace poplar;
@@ -32,39 +33,20 @@ static void readLatent(const Config &config, LatentAttention latent,
         std::to_string(keyDim) + ", which is not supported");
 }
 
-/// The first layers are dense; the others have experts beside some for all
-/// tokens, which are one wide layer without a gate.
-static void readLayers(const Config &config, int64_t dense, int64_t shared,
-                       Decoder &family) {
-  Mixture &mixture = family.mixture;
-  mixture.shared = "shared_experts";
-  mixture.sharedHasGate = false;
-  mixture.sharedInner =
-      mixture.inner * config.getSize("n_shared_experts", shared);
-  mixture.scale = config.getPositive("routed_scaling_factor", 1);
-  if (config["first_k_dense_replace"].isPresent())
-    dense = config["first_k_dense_replace"].getInteger(0);
-  config.record("first_k_dense_replace", {dense});
-  family.getKind = [dense](int64_t layer) {
-    LayerKind kind;
-    kind.isSparse = layer >= dense;
-    return kind;
-  };
-}
-
 static std::vector<Key> makeLatentKeys(std::vector<Key> table,
                                        ArrayRef<Key> rope) {
-  for (const char *name :
-       {"kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim",
-        "attention_bias", "first_k_dense_replace", "n_shared_experts",
-        "n_routed_experts", "moe_intermediate_size", "routed_scaling_factor"})
-    table.push_back(function(name));
+  for (const char *name : {"kv_lora_rank", "qk_nope_head_dim",
+                           "qk_rope_head_dim", "v_head_dim", "attention_bias"})
+    if (!findKey(table, name))
+      table.push_back(function(name));
   table.push_back(function("q_lora_rank").orNull());
-  table.push_back(function("num_experts_per_tok"));
+  llvm::append_range(table, getDeepSeekMixtureKeys());
+  if (!findKey(table, "first_k_dense_replace"))
+    table.push_back(function("first_k_dense_replace"));
   // They follow from others.
-  table.push_back(harmless("head_dim"));
+  if (!findKey(table, "head_dim"))
+    table.push_back(harmless("head_dim"));
   table.push_back(harmless("qk_head_dim"));
-  table.push_back(harmless("output_router_logits"));
   return makeDecoderKeys(std::move(table), rope);
 }
 
@@ -85,15 +67,12 @@ static void checkKeyHeads(const Config &config) {
 static OwningOpRef<ModuleOp> buildDeepSeekV2(const Config &config) {
   Decoder family;
   family.architecture = "deepseek_v2";
-  Mixture &mixture = family.mixture;
-  mixture.normalized = false;
-  mixture.inner = config.getSize("moe_intermediate_size", 1407);
-  mixture.experts = config.getSize("n_routed_experts", 64);
-  mixture.perToken = config.getSize("num_experts_per_tok");
-  checkExperts(config, "n_routed_experts", mixture);
+  family.mixture.normalized = false;
+  family.mixture.scale = config.getPositive("routed_scaling_factor", 1);
   checkKeyHeads(config);
   readLatent(config, {512, 1536, 128, 64, 128}, family);
-  readLayers(config, /*dense=*/0, /*shared=*/2, family);
+  readDeepSeekMixture(config, {1407, 64, 0, /*shared=*/2}, family.mixture);
+  setDenseLayers(config, "first_k_dense_replace", 0, family);
   return buildDecoder(config, family);
 }
 
@@ -122,15 +101,12 @@ static OwningOpRef<ModuleOp> buildMistral4(const Config &config) {
   family.architecture = "mistral4";
   family.maxPositions = 1048576;
   family.paddingIdx = 11;
-  Mixture &mixture = family.mixture;
-  mixture.normalized = config.getBool("norm_topk_prob", true);
-  mixture.inner = config.getSize("moe_intermediate_size", 2048);
-  mixture.experts = config.getSize("n_routed_experts", 128);
-  mixture.perToken = config.getSize("num_experts_per_tok", 4);
-  checkExperts(config, "n_routed_experts", mixture);
+  family.mixture.normalized = config.getBool("norm_topk_prob", true);
+  family.mixture.scale = config.getPositive("routed_scaling_factor", 1);
   checkKeyHeads(config);
   readLatent(config, {256, 1024, 64, 64, 128}, family);
-  readLayers(config, /*dense=*/0, /*shared=*/1, family);
+  readDeepSeekMixture(config, {2048, 128, 4, /*shared=*/1}, family.mixture);
+  setDenseLayers(config, "first_k_dense_replace", 0, family);
   RopeShape &rope = family.ropes[0];
   rope.isInterleaved = config.getBool("rope_interleave", true);
   rope.scalesFarQueries = true;
@@ -149,6 +125,94 @@ static Family getMistral4() {
   return {"mistral4", "Mistral4ForCausalLM", keys, buildMistral4};
 }
 
+//===----------------------------------------------------------------------===//
+// DeepSeek-V3
+//===----------------------------------------------------------------------===//
+
+static OwningOpRef<ModuleOp> buildDeepSeekV3(const Config &config) {
+  Decoder family;
+  family.architecture = "deepseek_v3";
+  family.maxPositions = 4096;
+  family.mixture.normalized = config.getBool("norm_topk_prob", true);
+  family.mixture.scale = config.getPositive("routed_scaling_factor", 2.5);
+  checkKeyHeads(config);
+  readLatent(config, {512, 1536, 128, 64, 128}, family);
+  readDeepSeekMixture(config, {2048, 256, 8, /*shared=*/1}, family.mixture);
+  setDenseLayers(config, "first_k_dense_replace", 3, family);
+  readSigmoidRouter(config, 8, 4, family.mixture);
+  family.ropes[0].isInterleaved = config.getBool("rope_interleave", true);
+  return buildDecoder(config, family);
+}
+
+static Family getDeepSeekV3() {
+  static const std::vector<Key> keys = [] {
+    std::vector<Key> own = getSigmoidRouterKeys();
+    own.push_back(function("rope_interleave"));
+    return makeLatentKeys(std::move(own), getRopeKeys());
+  }();
+  return {"deepseek_v3", "DeepseekV3ForCausalLM", keys, buildDeepSeekV3};
+}
+
+//===----------------------------------------------------------------------===//
+// GLM-4.7-Flash
+//===----------------------------------------------------------------------===//
+
+/// Layers are 'dense' or 'sparse' by `mlp_layer_types`; where that is absent,
+/// all are sparse but the first.
+static void readLayerTypes(const Config &config, Decoder &family) {
+  int64_t layers = config.getLayers("num_hidden_layers");
+  json::Value types = config["mlp_layer_types"];
+  bool isGiven = types.isPresent() && !types.isNull();
+  if (isGiven && types.size() != static_cast<size_t>(layers))
+    types.error("expected an array of num_hidden_layers = " +
+                std::to_string(layers) + " names");
+  std::vector<bool> sparse;
+  llvm::json::Array names, absent;
+  for (int64_t layer = 0; layer < layers && !config.failed(); ++layer) {
+    std::string fallback = layer == 0 ? "dense" : "sparse";
+    std::string name = isGiven ? types[layer].getString() : fallback;
+    if (name != "dense" && name != "sparse")
+      types[layer].error("expected 'dense' or 'sparse', found '" + name + "'");
+    sparse.push_back(name == "sparse");
+    names.push_back(name);
+    absent.push_back(fallback);
+  }
+  config.record("mlp_layer_types", {std::move(names), std::move(absent)});
+  family.getKind = [sparse](int64_t layer) {
+    LayerKind kind;
+    kind.isSparse = sparse[layer];
+    return kind;
+  };
+}
+
+static OwningOpRef<ModuleOp> buildGLM4MoeLite(const Config &config) {
+  Decoder family;
+  family.architecture = "glm4_moe_lite";
+  family.maxPositions = 202752;
+  family.eps = 1e-5;
+  family.mixture.normalized = config.getBool("norm_topk_prob", true);
+  family.mixture.scale = config.getPositive("routed_scaling_factor", 1.8);
+  checkKeyHeads(config);
+  readLatent(config, {512, 768, 192, 64, 256}, family);
+  readDeepSeekMixture(config, {1536, 64, 4, /*shared=*/1}, family.mixture);
+  readSigmoidRouter(config, 1, 1, family.mixture);
+  readLayerTypes(config, family);
+  family.ropes[0].isInterleaved = config.getBool("rope_interleave", true);
+  return buildDecoder(config, family);
+}
+
+static Family getGLM4MoeLite() {
+  static const std::vector<Key> keys = [] {
+    std::vector<Key> own = getSigmoidRouterKeys();
+    own.push_back(function("rope_interleave"));
+    own.push_back(function("mlp_layer_types").orNull());
+    own.push_back(fixed("first_k_dense_replace", {"1"}));
+    own.push_back(function("qk_rope_head_dim").orCalled("head_dim"));
+    return makeLatentKeys(std::move(own), getRopeKeys());
+  }();
+  return {"glm4_moe_lite", "Glm4MoeLiteForCausalLM", keys, buildGLM4MoeLite};
+}
+
 std::vector<Family> import::getDeepSeekFamilies() {
-  return {getDeepSeekV2(), getMistral4()};
+  return {getDeepSeekV2(), getDeepSeekV3(), getGLM4MoeLite(), getMistral4()};
 }

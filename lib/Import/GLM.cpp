@@ -1,4 +1,4 @@
-//===- GLM.cpp - GLM and GLM-4 --------------------------------------------===//
+//===- GLM.cpp - GLM, GLM-4 and GLM-4.5 -----------------------------------===//
 //
 // Part of the Poplar project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Decoder.h"
+#include "Mixture.h"
 #include "llvm/ADT/STLExtras.h"
 
 using namespace mlir;
@@ -48,7 +48,40 @@ static OwningOpRef<ModuleOp> buildGLM4(const Config &config) {
   return buildDecoder(config, family);
 }
 
+/// Of GLM-4.5.
+static OwningOpRef<ModuleOp> buildGLM4Moe(const Config &config) {
+  Decoder family;
+  family.architecture = "glm4_moe";
+  family.maxPositions = 131072;
+  family.eps = 1e-5;
+  family.kvHeads = 8;
+  family.qkvBias = config.getBool("attention_bias", false);
+  if (config.getBool("use_qk_norm", false))
+    family.qkNorm = Decoder::QKNorm::PerHead;
+  family.ropes[0].isPartial = true;
+  family.ropes[0].part = 0.5;
+  family.mixture.normalized = config.getBool("norm_topk_prob", true);
+  family.mixture.scale = config.getPositive("routed_scaling_factor", 1);
+  readDeepSeekMixture(config, {1408, 128, 8, /*shared=*/1}, family.mixture);
+  setDenseLayers(config, "first_k_dense_replace", 1, family);
+  readSigmoidRouter(config, 1, 1, family.mixture);
+  return buildDecoder(config, family);
+}
+
+static Family getGLM4Moe() {
+  static const std::vector<Key> keys = [] {
+    std::vector<Key> own = getDeepSeekMixtureKeys();
+    llvm::append_range(own, getSigmoidRouterKeys());
+    for (const char *name :
+         {"first_k_dense_replace", "attention_bias", "use_qk_norm"})
+      own.push_back(function(name));
+    return makeDecoderKeys(std::move(own), getPartialRopeKeys());
+  }();
+  return {"glm4_moe", "Glm4MoeForCausalLM", keys, buildGLM4Moe};
+}
+
 std::vector<Family> import::getGLMFamilies() {
   return {{"glm", "GlmForCausalLM", getGLMKeys(), buildGLM},
-          {"glm4", "Glm4ForCausalLM", getGLMKeys(), buildGLM4}};
+          {"glm4", "Glm4ForCausalLM", getGLMKeys(), buildGLM4},
+          getGLM4Moe()};
 }

@@ -27,7 +27,8 @@ const std::vector<Family> &import::getFamilies() {
           getGemmaFamilies, getGLMFamilies, getGPT2Families, getGPTNeoXFamilies,
           getGptOssFamilies, getLlamaFamilies, getMixtralFamilies,
           getOlmoFamilies, getPhiFamilies, getQwenFamilies,
-          getQwenLinearFamilies, getQwenMixtureFamilies})
+          getQwenLinearFamilies, getQwenMixtureFamilies,
+          getRoutedMixtureFamilies})
       llvm::append_range(all, getFamilies());
     llvm::sort(all, [](const Family &a, const Family &b) {
       return a.modelType < b.modelType;

@@ -49,15 +49,18 @@ FAMILIES = [
     "stablelm", "gpt_neox", "mixtral", "qwen3_moe", "olmo3", "exaone4", "seed_oss",
     "arcee", "glm", "glm4", "phi", "starcoder2", "qwen3_5", "qwen2_moe", "qwen3_5_moe",
     "qwen3_next", "gpt_oss", "ministral3", "hunyuan", "nemotron", "cohere2",
-    "deepseek_v2", "mistral4",
+    "deepseek_v2", "mistral4", "deepseek_v3", "glm4_moe", "glm4_moe_lite", "minimax_m2",
+    "afmoe", "dots1", "ernie4_5_moe",
 ]  # fmt: skip
 ATTENTION = {
     "phi3": ["qkv_proj", "o_proj"],
     "gpt_neox": ["query_key_value", "attention.dense"],
     "phi": ["q_proj", "k_proj", "v_proj", "dense"],
     "deepseek_v2": ["q_proj", "kv_a_proj_with_mqa", "kv_b_proj", "o_proj"],
-    "mistral4": ["q_a_proj", "q_b_proj", "kv_a_proj_with_mqa", "kv_b_proj", "o_proj"],
-}
+} | dict.fromkeys(
+    ("mistral4", "deepseek_v3", "glm4_moe_lite"),
+    ["q_a_proj", "q_b_proj", "kv_a_proj_with_mqa", "kv_b_proj", "o_proj"],
+)
 CASES = [
     # What is trained, and how frozen weights of linear layers are held.
     ("full", "same"),

@@ -415,8 +415,11 @@ CLASSES |= {
 TRAINED = {*CONFIGS, "mixtral", "qwen2_moe", "gpt_oss"}
 # Of models whose experts transformers stacks: the module, and the names of the
 # weights, in checkpoints.
-EXPERTS = {"mixtral": ("block_sparse_moe", "w1", "w3", "w2")} | dict.fromkeys(
-    ("qwen2_moe", "qwen3_moe", "qwen3_5_moe_text", "qwen3_next", "deepseek_v2", "mistral4"),
+EXPERTS = dict.fromkeys(
+    ("mixtral", "minimax_m2"), ("block_sparse_moe", "w1", "w3", "w2")
+) | dict.fromkeys(
+    ("qwen2_moe", "qwen3_moe", "qwen3_5_moe_text", "qwen3_next", "deepseek_v2", "mistral4")
+    + ("deepseek_v3", "glm4_moe", "glm4_moe_lite", "afmoe", "dots1", "ernie4_5_moe"),
     ("mlp", "gate_proj", "up_proj", "down_proj"),
 )
 
@@ -468,6 +471,9 @@ def randomize(model, scale):
                 parameter.copy_(scale * noise)
             else:
                 parameter.add_(0.1 * noise)
+        for name, buffer in model.named_buffers():
+            if name.endswith("e_score_correction_bias"):
+                buffer.copy_(0.1 * torch.randn(buffer.shape, generator=generator))
 
 
 def make_model(name):

@@ -108,13 +108,13 @@ TEST_P(ConfigTest, IsReadAsRecorded) {
 
 INSTANTIATE_TEST_SUITE_P(
     Families, ConfigTest,
-    testing::Values("arcee", "bert", "cohere2", "deepseek_v2", "exaone4",
-                    "gemma", "gemma2", "gemma3", "glm", "glm4", "gpt2",
-                    "gpt_neox", "gpt_oss", "granite", "hunyuan", "llama",
-                    "mimo", "ministral3", "mistral", "mistral4", "mixtral",
-                    "nemotron", "olmo2", "olmo3", "phi", "phi3", "qwen2",
-                    "qwen2_moe", "qwen3", "qwen3_5", "qwen3_5_moe", "qwen3_moe",
-                    "qwen3_next", "seed_oss", "smollm3", "stablelm",
-                    "starcoder2"));
+    testing::Values("arcee", "bert", "cohere2", "deepseek_v2", "deepseek_v3",
+                    "exaone4", "gemma", "gemma2", "gemma3", "glm", "glm4",
+                    "glm4_moe", "gpt2", "gpt_neox", "gpt_oss", "granite",
+                    "hunyuan", "llama", "mimo", "ministral3", "mistral",
+                    "mistral4", "mixtral", "nemotron", "olmo2", "olmo3", "phi",
+                    "phi3", "qwen2", "qwen2_moe", "qwen3", "qwen3_5",
+                    "qwen3_5_moe", "qwen3_moe", "qwen3_next", "seed_oss",
+                    "smollm3", "stablelm", "starcoder2"));
 
 } // namespace
