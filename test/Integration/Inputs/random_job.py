@@ -20,14 +20,15 @@ from jobs import DeviceType, Plan, Rank
 
 GOLDENS = os.path.join(jobs.SOURCES, "test", "Integration", "goldens")
 # Others have the ops of these.
-FAMILIES = ("arcee", "bert", "cohere2", "deepseek_v2", "dynamic", "exaone4", "gemma",
-            "gemma2", "gemma3", "glm", "glm4", "gpt2", "gpt_neox", "gpt_neox_serial",
-            "gpt_oss", "granite", "hunyuan", "llama", "llama3", "mistral", "mistral4",
-            "mixtral", "nemotron", "olmo2", "olmo3", "phi", "phi3", "qwen2", "qwen2_moe",
+FAMILIES = ("arcee", "bert", "cohere2", "deepseek_v2", "deepseek_v3", "dynamic",
+            "ernie4_5_moe", "exaone4", "gemma", "gemma2", "gemma3", "glm", "glm4", "glm4_moe",
+            "gpt2", "gpt_neox", "gpt_neox_serial", "gpt_oss", "granite", "hunyuan", "llama",
+            "llama3", "minimax_m2", "mistral", "mistral4", "mixtral", "nemotron", "olmo2", "olmo3", "phi", "phi3", "qwen2", "qwen2_moe",
             "qwen3", "qwen3_5", "qwen3_5_moe", "qwen3_moe", "qwen3_next", "seed_oss",
             "smollm3", "stablelm", "starcoder2", "yarn")  # fmt: skip
-LATENT = ("deepseek_v2", "mistral4")
-EXPERTS = ("gpt_oss", "mixtral", "qwen2_moe", "qwen3_5_moe", "qwen3_moe", "qwen3_next",
+LATENT = ("deepseek_v2", "deepseek_v3", "mistral4")
+EXPERTS = ("ernie4_5_moe", "glm4_moe", "gpt_oss", "minimax_m2", "mixtral",
+           "qwen2_moe", "qwen3_5_moe", "qwen3_moe", "qwen3_next",
            *LATENT)  # fmt: skip
 LINEAR = ("qwen3_5", "qwen3_5_moe", "qwen3_next")
 # Whose queries have a head for each head of keys.
