@@ -449,7 +449,8 @@ LogicalResult AttentionOp::shard(UnitSharding &s) {
            << getNumKvHeads() << " heads of keys, which " << s.group.size()
            << " devices cannot share: each takes one at least";
   if (s.getLayout(getQ()).kind != Layout::Columns)
-    return emitOpError("reads queries that are not divided by heads");
+    return emitOpError("reads queries of all heads, as behind a norm of all of "
+                       "them, which devices cannot share: plan without `tensor`");
   auto [begin, end] = getKeyHeads(*this, s.group);
   int64_t queries = getNumHeads() / getNumKvHeads(), width = getHeadDim();
   if (getSinks())
