@@ -156,22 +156,31 @@ void poplar::decideLongRows(Translator &t, const RecipeEntry &entry) {
     t.honour(entry, "--long-examples", known->second);
 }
 
-/// A template of axolotl and what --chat-template calls it.
-static constexpr std::pair<const char *, const char *> kTemplates[] = {
-    {"chatml", "chatml"},
-    {"llama3", "llama-3"},
-    {"gemma", "gemma"},
-    {"alpaca", "axolotl:alpaca"},
-    {"gemma3", "axolotl:gemma3"},
-    {"mistral_v1", "axolotl:mistral_v1"},
-    {"mistral_v2v3", "axolotl:mistral_v2v3"},
-    {"mistral_v3_tekken", "axolotl:mistral_v3_tekken"},
-    {"mistral_v7_tekken", "axolotl:mistral_v7_tekken"},
-    {"phi_3", "axolotl:phi_3"},
-    {"phi_35", "axolotl:phi_35"},
-    {"phi_4", "axolotl:phi_4"},
-    {"qwen3", "axolotl:qwen3"},
-    {"qwen_25", "axolotl:qwen_25"}};
+/// A template of axolotl and the family that --chat-template calls it by.
+static constexpr std::pair<const char *, const char *> kFamilies[] = {
+    {"chatml", "chatml"}, {"llama3", "llama-3"}, {"gemma", "gemma"}};
+
+/// Those that --chat-template calls axolotl:NAME.
+static constexpr const char *kTemplates[] = {"alpaca",
+                                             "aya",
+                                             "cohere",
+                                             "deepseek_v2",
+                                             "exaone",
+                                             "falcon_h1",
+                                             "gemma3",
+                                             "gemma3n",
+                                             "metharme",
+                                             "mistral_v1",
+                                             "mistral_v2v3",
+                                             "mistral_v3_tekken",
+                                             "mistral_v7_tekken",
+                                             "nemotron_h",
+                                             "phi_3",
+                                             "phi_35",
+                                             "phi_4",
+                                             "qwen3",
+                                             "qwen3_5",
+                                             "qwen_25"};
 
 /// Translates the name of a template; `file` is that of a template of the
 /// user's own.
@@ -193,11 +202,15 @@ static void decideTemplate(Translator &t, const RecipeEntry &entry,
                       "chat_template_jinja");
     return;
   }
-  for (auto [theirs, ours] : kTemplates)
+  for (auto [theirs, ours] : kFamilies)
     if (name == theirs) {
       t.honour(entry, "--chat-template", ours);
       return;
     }
+  if (llvm::is_contained(kTemplates, name)) {
+    t.honour(entry, "--chat-template", "axolotl:" + name.str());
+    return;
+  }
   t.refuse(entry, "this template is not known here; remove the key to use the "
                   "one that the model ships, or give a file: chat_template: "
                   "jinja and chat_template_jinja: FILE");

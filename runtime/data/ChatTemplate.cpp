@@ -100,8 +100,8 @@ struct Carried {
 };
 } // namespace
 
-/// Those of axolotl, whose license is in template/axolotl/NOTICE, are as it has
-/// published them.
+/// Those in template/axolotl write what axolotl's of the same names write, and
+/// those in template/mistral-common what that library encodes.
 static constexpr Carried CarriedTable[] = {
 #include "CarriedTemplates.inc"
 };

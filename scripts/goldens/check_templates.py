@@ -9,11 +9,13 @@
 """Renders random conversations by templates with Poplar's interpreter and with Jinja as
 transformers sets it, and compares text for text, mark for mark and error for error.
 
-    check_templates.py [--count N] [--seed S] [--renderer FILE] TEMPLATE...
+    check_templates.py [--count N] [--seed S] [--renderer FILE] [--against DIR] TEMPLATE...
 
 A TEMPLATE is a file with a template, a tokenizer_config.json, or a directory in which
 such files lie at any depth. Prints the first difference of each template, what both
-refuse, and the share of templates without a difference.
+refuse, and the share of templates without a difference. With --against, Jinja renders
+the file of the same name in DIR: so are the templates in runtime/template/axolotl
+compared with those that axolotl publishes (src/axolotl/utils/chat_templates/templates).
 """
 
 import argparse
@@ -98,6 +100,9 @@ def main():
     parser.add_argument("--count", type=int, default=100, help="conversations for a template (default: 100)")
     parser.add_argument("--seed", type=int, default=1, help="random seed (default: 1)")
     parser.add_argument(
+        "--against", type=pathlib.Path, metavar="DIR", help="templates of the same names, for Jinja"
+    )
+    parser.add_argument(
         "--renderer",
         default=ROOT / "build" / "release" / "bin" / "poplar-render-templates",
         help="program that renders (default: that of build/release)",
@@ -108,10 +113,11 @@ def main():
     counts = collections.Counter()
     for name, template in conversations.find_templates(arguments.templates):
         chance = random.Random(f"{arguments.seed} {template}")
+        other = (arguments.against / pathlib.Path(name).name).read_text() if arguments.against else template
         before = counts["differences"]
         for _ in range(arguments.count):
             variables = draw_variables(chance)
-            ours, theirs = renderer.render(template, variables), render_by_jinja(template, variables)
+            ours, theirs = renderer.render(template, variables), render_by_jinja(other, variables)
             both_refuse = "error" in ours and "error" in theirs
             kind = "refused by both" if both_refuse else "equal" if ours == theirs else "differences"
             counts[kind] += 1

@@ -9,6 +9,9 @@
 #include "ExampleTesting.h"
 #include "data/ChatTemplate.h"
 #include "support/MappedFile.h"
+#include "template/Jinja.h"
+
+#include <set>
 
 using namespace poplar::runtime;
 
@@ -182,19 +185,42 @@ TEST_F(RowFormTest, PromptsOfConversationsDoNotCount) {
       "here: --count-prompts is for prompts and completions");
 }
 
-/// The templates of axolotl are found by name, and are whole.
-TEST(ChatTemplateTest, CarriesThoseOfAxolotl) {
-  for (const char *Name :
-       {"alpaca", "gemma3", "mistral_v1", "mistral_v2v3", "mistral_v3_tekken",
-        "mistral_v7_tekken", "phi_3", "phi_35", "phi_4", "qwen3", "qwen_25"}) {
-    std::string Option = std::string("axolotl:") + Name;
-    auto Found = ChatTemplate::find(Option);
+/// scripts/goldens/make_template_goldens.py has let axolotl's own templates
+/// write the conversations.
+TEST(ChatTemplateTest, WritesWhatThoseOfAxolotlWrite) {
+  MappedFile File(Inputs + "/../TemplateGoldens.json");
+  json::Value Goldens = json::parse(File.text(), "TemplateGoldens.json");
+  std::set<std::string> Names;
+  for (const json::Value &Each : Goldens.find("conversations")->elements()) {
+    std::string Name = Each.string("template", "");
+    Names.insert(Name);
+    auto Found = ChatTemplate::find(Name);
     ASSERT_TRUE(Found) << Name;
-    MappedFile File(std::string(POPLAR_CARRIED_TEMPLATES) + "/" + Name +
-                    ".jinja");
-    EXPECT_EQ(Found->Source, File.text());
-    EXPECT_MENTIONS(ChatTemplate::listOptions(), Option);
+    auto Render = [&] {
+      return jinja::Template(Found->Source)
+          .render(
+              jinja::JinjaValue::fromJSON(*Each.find("variables")).members(),
+              Goldens.integer("time", 0));
+    };
+    const json::Value *Text = Each.find("text");
+    if (!Text) {
+      EXPECT_THROW(Render(), Error) << Name;
+      continue;
+    }
+    jinja::Template::Result Result = Render();
+    EXPECT_EQ(Result.Text, Text->asString()) << Name;
+    std::vector<std::pair<size_t, size_t>> Generated;
+    for (const json::Value &Range : Each.find("generated")->elements()) {
+      int64_t Begin = 0, End = 0;
+      EXPECT_TRUE(Range.elements()[0].asInteger(Begin) &&
+                  Range.elements()[1].asInteger(End));
+      Generated.emplace_back(Begin, End);
+    }
+    EXPECT_EQ(Result.Generated, Generated) << Name;
   }
+  EXPECT_EQ(Names.size(), 20U);
+  for (const std::string &Name : Names)
+    EXPECT_MENTIONS(ChatTemplate::listOptions(), Name);
   EXPECT_FALSE(ChatTemplate::find("axolotl:none"));
   EXPECT_FALSE(ChatTemplate::find("qwen3"));
 }
