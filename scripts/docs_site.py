@@ -31,11 +31,12 @@ nav .here { font-weight: 600; }
 main { flex: 1; min-width: 0; padding-bottom: 4rem; }
 pre { overflow-x: auto; padding: 0.75rem; background: #f6f8fa; border-radius: 6px; }
 code { font-family: ui-monospace, monospace; font-size: 0.875em; }
-table { border-collapse: collapse; display: block; overflow-x: auto; }
+table { border-collapse: collapse; display: block; margin: 1em 0; overflow-x: auto; }
 th, td { border: 1px solid #d0d7de; padding: 0.25rem 0.6rem; text-align: left; }
 img { max-width: 100%; }
 a { color: #0969da; }
-@media (max-width: 50rem) { body { display: block; } nav { position: static; height: auto; } }
+@media (max-width: 50rem) { body { flex-direction: column; }
+  nav { order: 1; flex: none; position: static; height: auto; } }
 @media (prefers-color-scheme: dark) {
   body { color: #e6edf3; background: #0d1117; }
   pre { background: #161b22; } th, td { border-color: #3d444d; } a { color: #58a6ff; }
@@ -69,6 +70,7 @@ def format_navigation(sections, page):
         path = os.path.relpath(target, os.path.dirname(page) or ".")
         here = ' class="here"' if target == page else ""
         title = html.escape(title.replace("`", ""), quote=False)
+        title = title[0].upper() + title[1:]
         return f'<li{here}><a href="{path[: -len(".md")]}.html">{title}</a></li>'
 
     text = f"<ul>{link('Poplar', 'index.md')}</ul>"
