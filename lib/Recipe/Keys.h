@@ -52,6 +52,7 @@ void decideRandomWeights(Translator &t, const RecipeEntry &entry);
 void decideFourBits(Translator &t, const RecipeEntry &entry);
 void decideEightBits(Translator &t, const RecipeEntry &entry);
 void decideQuantization(Translator &t, const RecipeEntry &entry);
+void decideQuantizedExperts(Translator &t, const RecipeEntry &entry);
 void decidePrecision(Translator &t, const RecipeEntry &entry);
 void decideBrain(Translator &t, const RecipeEntry &entry);
 void decideHalf(Translator &t, const RecipeEntry &entry);

@@ -549,6 +549,35 @@ void poplar::decideQuantization(Translator &t, const RecipeEntry &entry) {
     t.ignore(entry, "weights are not held in 4 bits");
 }
 
+/// Whether neither the model nor the model of text in it has experts.
+static bool isWithoutExperts(const std::string &directory) {
+  if (directory.empty() || hasExperts(directory))
+    return false;
+  return readConfigValue(directory, "text_config").find("experts") ==
+         std::string::npos;
+}
+
+/// axolotl quantises the stacked weights of experts, if there are any.
+void poplar::decideQuantizedExperts(Translator &t, const RecipeEntry &entry) {
+  if (entry.text == "false")
+    t.ignore(entry, "weights of experts are not quantised");
+  else if (!hasAdapter(t))
+    t.fail(entry, "needs an adapter, as in axolotl");
+  else if (!t.top().isTrue("load_in_4bit") && !t.top().isTrue("load_in_8bit"))
+    t.fail(entry, "needs load_in_4bit or load_in_8bit, as in axolotl");
+  else if (t.top().isTrue("lora_target_linear"))
+    t.fail(entry, "and lora_target_linear exclude each other, as in axolotl; "
+                  "name the modules in lora_target_modules");
+  else if (isWithoutExperts(t.getModelDirectory()))
+    t.ignore(entry, "the model has no experts");
+  else if (readModelType(t.getModelDirectory()) == "gpt_oss")
+    t.refuse(entry,
+             "experts of gpt-oss, which are one tensor in the model, are "
+             "not quantised; remove it");
+  else
+    t.honour(entry, "--quantize-experts");
+}
+
 void poplar::decidePrecision(Translator &t, const RecipeEntry &entry) {
   bool isBrain = entry.text == "true" || entry.text == "full";
   if (isBrain)

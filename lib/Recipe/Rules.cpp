@@ -129,7 +129,9 @@ static constexpr Rule kRecipeRules[] = {
     only("peft_ensure_weight_tying", "false", kAdapters),
     only("peft", "", kAdapters),
     only("peft_*", "", kAdapters),
-    only("lora_target_parameters", "[]", "experts have no adapters; remove it"),
+    only("lora_target_parameters", "[]",
+         "experts have no adapters; remove it, and name linear layers in "
+         "lora_target_modules"),
     decided("lora_modules_to_save", Kind::Texts, decideSavedModules),
     only("lora_rank_pattern", "", kAdapters),
     only("lora_alpha_pattern", "", kAdapters),
@@ -155,8 +157,7 @@ static constexpr Rule kRecipeRules[] = {
     decided("unfrozen_parameters", Kind::Texts, decideUnfrozen),
     only("lisa_*", "", kWeights),
     only("spectrum_*", "", kWeights),
-    only("quantize_moe_experts", "false",
-         "experts are not quantised; remove it"),
+    decided("quantize_moe_experts", Kind::Flag, decideQuantizedExperts),
 
     // Data.
     decided("datasets", Kind::Any, decideDatasets),

@@ -16,6 +16,7 @@
 #include "Poplar/Runtime/Experts.h"
 #include "Dots.h"
 #include "Poplar/Runtime/ABI.h"
+#include "QuantizedRows.h"
 
 using namespace poplar;
 
@@ -100,16 +101,11 @@ POPLAR_INLINE void multiplyRows(const Rows &x, const Rows &y,
       addElement(y, y.at(slots[r]) + column + c, results[r][c]);
 }
 
-/// The operands of a block of sums, and where it is added: `Count` rows of
-/// `Vectors` vectors. For each i, vectors are multiplied by one number per row.
+/// Adds to a block of sums, `Count` rows of `Vectors` vectors: for each i,
+/// vectors are multiplied by one number per row.
 template <int Count, int Vectors, typename Number, typename Vector>
-POPLAR_INLINE void sumProducts(int64_t depth, Floats (&sums)[Count][Vectors],
+POPLAR_INLINE void addProducts(int64_t depth, Floats (&sums)[Count][Vectors],
                                Number number, Vector vector) {
-#pragma GCC unroll 8
-  for (int r = 0; r < Count; ++r)
-#pragma GCC unroll 8
-    for (int v = 0; v < Vectors; ++v)
-      sums[r][v] = Floats{};
   for (int64_t i = 0; i < depth; ++i) {
     Floats b[Vectors];
 #pragma GCC unroll 8
@@ -123,6 +119,17 @@ POPLAR_INLINE void sumProducts(int64_t depth, Floats (&sums)[Count][Vectors],
         sums[r][v] += b[v] * a;
     }
   }
+}
+
+template <int Count, int Vectors, typename Number, typename Vector>
+POPLAR_INLINE void sumProducts(int64_t depth, Floats (&sums)[Count][Vectors],
+                               Number number, Vector vector) {
+#pragma GCC unroll 8
+  for (int r = 0; r < Count; ++r)
+#pragma GCC unroll 8
+    for (int v = 0; v < Vectors; ++v)
+      sums[r][v] = Floats{};
+  addProducts<Count, Vectors>(depth, sums, number, vector);
 }
 
 /// Columns [column, column + Vectors * kLanes) of y += x W for `Count` slots.
@@ -180,6 +187,129 @@ POPLAR_INLINE void multiply(bool isTransposed, const Rows &x, const Rows &y,
     for (int r = 0; r < Count; ++r)
       addColumn(x, y, weight, slots[r], column);
 }
+
+//===----------------------------------------------------------------------===//
+// Products with quantised weights
+//===----------------------------------------------------------------------===//
+
+/// Slots that a part of a weight is multiplied by, once it is dequantised.
+constexpr int64_t kPanelSlots = 64;
+
+/// A part of a quantised weight in f32: rows of kDeep inputs of kWide outputs
+/// where `Transposed`, else rows of kWide outputs of kDeep inputs.
+template <bool Transposed> struct Panel {
+  static constexpr int64_t kWide = Transposed ? 16 : kVectors * kLanes,
+                           kDeep = Transposed ? 256 : 64;
+  static_assert(kWide % kVectors == 0);
+  float values[kWide * kDeep];
+
+  /// Rows beyond `width` and columns beyond it become 0.
+  template <typename Matrix>
+  POPLAR_ALWAYS_INLINE void read(const Matrix &weight, int64_t column,
+                                 int64_t width, int64_t input, int64_t depth) {
+    for (float &value : values)
+      value = 0;
+    if (Transposed)
+      for (int64_t c = 0; c < width; ++c)
+        weight.read(column + c, input, depth, values + c * kDeep);
+    else
+      for (int64_t k = 0; k < depth; ++k)
+        weight.read(input + k, column, width, values + k * kWide);
+  }
+
+  /// sums [Count, kWide] += the inputs of `Count` slots by the panel.
+  template <int Count>
+  POPLAR_ALWAYS_INLINE void multiply(const Rows &x, const int64_t *slots,
+                                     int64_t input, int64_t depth,
+                                     float *sums) const {
+    int64_t from[Count];
+#pragma GCC unroll 8
+    for (int r = 0; r < Count; ++r)
+      from[r] = x.at(slots[r]) + input;
+    if (Transposed) {
+      for (int64_t column = 0; column < kWide; column += kVectors) {
+        float results[Count][kVectors];
+        multiplyDots({x.array, x.isBF16}, from,
+                     PlainRows{{values, /*isBF16=*/false}, kDeep}, column,
+                     depth, results);
+        for (int r = 0; r < Count; ++r)
+          for (int c = 0; c < kVectors; ++c)
+            sums[r * kWide + column + c] += results[r][c];
+      }
+      return;
+    }
+    // In the order of plain weights.
+    Floats results[Count][kVectors];
+    for (int r = 0; r < Count; ++r)
+      for (int v = 0; v < kVectors; ++v)
+        results[r][v] = load(sums + r * kWide + v * kLanes);
+    addProducts<Count, kVectors>(
+        depth, results,
+        [&](int64_t k, int r) __attribute__((always_inline)) {
+          return loadElement(x.array, x.isBF16, from[r] + k);
+        },
+        [&](int64_t k, int v) __attribute__((always_inline)) {
+          return load(values + k * kWide + v * kLanes);
+        });
+    for (int r = 0; r < Count; ++r)
+      for (int v = 0; v < kVectors; ++v)
+        store(sums + r * kWide + v * kLanes, results[r][v]);
+  }
+};
+
+/// Columns [begin, end) of y += x W, or x W^T, for at most kPanelSlots slots.
+template <bool Transposed, typename Matrix>
+POPLAR_INLINE void multiplyPanels(const Rows &x, const Rows &y,
+                                  const Matrix &weight, const int64_t *slots,
+                                  int64_t count, int64_t begin, int64_t end) {
+  using Part = Panel<Transposed>;
+  constexpr int64_t kWide = Part::kWide, kDeep = Part::kDeep;
+  Part panel;
+  float sums[kPanelSlots * kWide];
+  for (int64_t column = begin; column < end; column += kWide) {
+    int64_t width = end - column < kWide ? end - column : kWide;
+    for (float &sum : sums)
+      sum = 0;
+    for (int64_t input = 0; input < x.columns; input += kDeep) {
+      int64_t depth = x.columns - input < kDeep ? x.columns - input : kDeep;
+      panel.read(weight, column, width, input, depth);
+      int64_t i = 0;
+      for (; i + kRows <= count; i += kRows)
+        panel.template multiply<kRows>(x, slots + i, input, depth,
+                                       sums + i * kWide);
+      for (; i < count; ++i)
+        panel.template multiply<1>(x, slots + i, input, depth,
+                                   sums + i * kWide);
+    }
+    for (int64_t i = 0; i < count; ++i)
+      for (int64_t c = 0; c < width; ++c)
+        addElement(y, y.at(slots[i]) + column + c, sums[i * kWide + c]);
+  }
+}
+
+template <int32_t Type>
+POPLAR_INLINE void multiplyQuantized(const PoplarExperts *desc, const Rows &x,
+                                     const Rows &y, const void *array,
+                                     const Gathering &gathering, int64_t begin,
+                                     int64_t end) {
+  bool isTransposed = desc->transposed != 0;
+  auto weight = QuantizedRows<Type>::get(array, x.isBF16,
+                                         isTransposed ? y.columns : x.columns,
+                                         isTransposed ? x.columns : y.columns);
+  for (int64_t first = 0; first < gathering.count; first += kPanelSlots) {
+    const int64_t *slots = gathering.found + first,
+                  rest = gathering.count - first;
+    int64_t count = rest < kPanelSlots ? rest : kPanelSlots;
+    if (isTransposed)
+      multiplyPanels<true>(x, y, weight, slots, count, begin, end);
+    else
+      multiplyPanels<false>(x, y, weight, slots, count, begin, end);
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Gradients
+//===----------------------------------------------------------------------===//
 
 /// Rows [row, row + Count) of a gradient += dy^T x over the gathered slots.
 template <int Count, int Vectors>
@@ -243,14 +373,26 @@ extern "C" void poplar_expert_product(const PoplarExperts *desc,
       storeElement(y.array, y.isBF16, row * y.columns + column, 0.0f);
   for (int64_t expert = 0; expert < desc->num_experts; ++expert) {
     Gathering gathering(args[1], slots, expert);
+    const void *weight = args[3 + expert];
     while (gathering.gather()) {
-      int64_t i = 0;
-      for (; i + kRows <= gathering.count; i += kRows)
-        multiply<kRows>(desc->transposed, x, y, args[3 + expert],
-                        gathering.found + i, begin, end);
-      for (; i < gathering.count; ++i)
-        multiply<1>(desc->transposed, x, y, args[3 + expert],
-                    gathering.found + i, begin, end);
+      if (desc->quantized == POPLAR_NF4) {
+        multiplyQuantized<POPLAR_NF4>(desc, x, y, weight, gathering, begin,
+                                      end);
+      } else if (desc->quantized == POPLAR_NF4_DOUBLE) {
+        multiplyQuantized<POPLAR_NF4_DOUBLE>(desc, x, y, weight, gathering,
+                                             begin, end);
+      } else if (desc->quantized == POPLAR_INT8) {
+        multiplyQuantized<POPLAR_INT8>(desc, x, y, weight, gathering, begin,
+                                       end);
+      } else {
+        int64_t i = 0;
+        for (; i + kRows <= gathering.count; i += kRows)
+          multiply<kRows>(desc->transposed, x, y, weight, gathering.found + i,
+                          begin, end);
+        for (; i < gathering.count; ++i)
+          multiply<1>(desc->transposed, x, y, weight, gathering.found + i,
+                      begin, end);
+      }
     }
   }
 }

@@ -20,8 +20,8 @@
 
 namespace poplar {
 
-/// Rows of `width` values, a multiple of kLanes. Values are rounded to bf16 if
-/// they are multiplied by such.
+/// Rows of `width` values. Values are rounded to bf16 if they are multiplied by
+/// such.
 template <int32_t Type> struct QuantizedRows {
   const char *array;
   bool isRounded;
@@ -35,7 +35,8 @@ template <int32_t Type> struct QuantizedRows {
             poplar_quantized_layout(Type, rows, width)};
   }
 
-  /// kLanes values; `column` is a multiple of kLanes.
+  /// kLanes values, the first of which has a number in the matrix that is a
+  /// multiple of kLanes.
   POPLAR_ALWAYS_INLINE Floats loadVector(int64_t row, int64_t column) const {
     uint64_t i = row * width + column;
     Floats values =
@@ -44,14 +45,38 @@ template <int32_t Type> struct QuantizedRows {
             : loadNF4(i) * getScale(i / POPLAR_NF4_BLOCK);
     return isRounded ? roundToBF16(values) : values;
   }
+  /// One value; `width` is a multiple of kLanes.
   POPLAR_ALWAYS_INLINE float load(int64_t row, int64_t column) const {
     return loadVector(row, column / kLanes * kLanes)[column % kLanes];
+  }
+  /// Writes `count` values of a row.
+  POPLAR_ALWAYS_INLINE void read(int64_t row, int64_t column, int64_t count,
+                                 float *to) const {
+    int64_t i = 0;
+    if ((row * width + column) % kLanes == 0)
+      for (; i + kLanes <= count; i += kLanes)
+        store(to + i, loadVector(row, column + i));
+    for (; i < count; ++i)
+      to[i] = loadOne(row, column + i);
   }
 
 private:
   static constexpr float int8Step = 7.874015718698502e-3f; // 1 / 127
   static constexpr DynamicMap scaleMap = makeDynamicMap(/*isSigned=*/true);
   static constexpr NF4Pairs nf4Pairs = makeNF4Pairs();
+
+  POPLAR_ALWAYS_INLINE float loadOne(int64_t row, int64_t column) const {
+    uint64_t i = row * width + column;
+    float value;
+    if (Type == POPLAR_INT8) {
+      value =
+          float(int8_t(array[i])) * readFloat(layout.scales, row) * int8Step;
+    } else {
+      const float *pair = nf4Pairs.values[uint8_t(array[i / 2])];
+      value = pair[i % 2] * getScale(i / POPLAR_NF4_BLOCK);
+    }
+    return isRounded ? roundToBF16(splat(value))[0] : value;
+  }
 
   POPLAR_ALWAYS_INLINE float readFloat(uint64_t part, uint64_t index) const {
     float value;

@@ -52,6 +52,7 @@ struct Arguments {
   std::string targetPattern;
   std::vector<std::string> trained;
   std::string frozenFormat = kUnchanged;
+  bool quantizesExperts = false;
   std::string optimizerStates = kWideStates;
   bool fp8Products = false;
 };
@@ -138,11 +139,12 @@ static std::string describe(mlir::ModuleOp module, const Arguments &arguments,
     bytes += poplar::nn::getStoredElements(type);
   }
   if (quantized)
-    stream << llvm::formatv("frozen    {0:N} parameters of linear layers in "
+    stream << llvm::formatv("frozen    {0:N} parameters of linear layers{4} in "
                             "{1}: {2:N} bytes, {3:f2} "
                             "bits each\n",
                             quantized, arguments.frozenFormat, bytes,
-                            8.0 * double(bytes) / double(quantized));
+                            8.0 * double(bytes) / double(quantized),
+                            arguments.quantizesExperts ? " and experts" : "");
   int64_t int8States = 0;
   for (auto parameter : module.getOps<poplar::nn::ParameterOp>())
     if (poplar::zero::hasInt8States(parameter))
@@ -318,7 +320,8 @@ static bool changeLayers(mlir::ModuleOp module, Arguments &arguments,
     passes.addPass(poplar::createNNFreezeParameters(options));
   }
   if (arguments.frozenFormat != kUnchanged)
-    passes.addPass(poplar::createNNQuantizeFrozen({arguments.frozenFormat}));
+    passes.addPass(poplar::createNNQuantizeFrozen(
+        {arguments.frozenFormat, arguments.quantizesExperts}));
   return mlir::succeeded(passes.run(module));
 }
 
@@ -395,15 +398,22 @@ static CLI::Option *addAdapterOptions(CLI::App *command, Arguments &arguments) {
       ->delimiter(',')
       ->needs(rank)
       ->group(group);
+  CLI::Option *format =
+      command
+          ->add_option(
+              "--frozen-format", frozenFormat,
+              "Hold the frozen weights of linear layers quantised (QLoRA): "
+              "nf4, nf4_double (its scales are quantised, too) or int8 "
+              "(default: same, the format in which the device computes)")
+          ->type_name("FORMAT")
+          ->check(CLI::IsMember({kUnchanged, "nf4", "nf4_double", "int8"}))
+          ->needs(rank)
+          ->group(group);
   command
-      ->add_option(
-          "--frozen-format", frozenFormat,
-          "Hold the frozen weights of linear layers quantised (QLoRA): "
-          "nf4, nf4_double (its scales are quantised, too) or int8 "
-          "(default: same, the format in which the device computes)")
-      ->type_name("FORMAT")
-      ->check(CLI::IsMember({kUnchanged, "nf4", "nf4_double", "int8"}))
-      ->needs(rank)
+      ->add_flag("--quantize-experts", arguments.quantizesExperts,
+                 "Hold the frozen weights of experts in --frozen-format, too "
+                 "(default: those of linear layers alone)")
+      ->needs(format)
       ->group(group);
   return rank;
 }

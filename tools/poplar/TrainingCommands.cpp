@@ -249,7 +249,8 @@ void TrainingArguments::addImportOptions(CLI::App *command) {
       ->group(group);
   import.addOf(command, lender,
                {"lora-rank", "lora-alpha", "lora-dropout", "lora-targets",
-                "lora-target-pattern", "lora-modules-to-save", "frozen-format"},
+                "lora-target-pattern", "lora-modules-to-save", "frozen-format",
+                "quantize-experts"},
                group);
   command->get_option("--lora-rank")
       ->description("Rank of the adapters (default: 16)");
@@ -273,7 +274,7 @@ std::string TrainingArguments::completeImport() {
     for (const char *name :
          {"lora-rank", "lora-alpha", "lora-dropout", "lora-targets",
           "lora-target-pattern", "lora-modules-to-save", "frozen-format",
-          "train-parameters"})
+          "quantize-experts", "train-parameters"})
       if (import.isGiven(name))
         return std::string("--full trains all weights: leave out --") + name;
   } else if (isFineTuning && !import.isGiven("lora-rank") &&

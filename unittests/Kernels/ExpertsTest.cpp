@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Runtime/Experts.h"
-#include "Poplar/Runtime/ABI.h"
+#include "QuantizedMatrix.h"
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -259,9 +259,10 @@ protected:
     auto [ownInputs, ownOutputs, transposed, bf16, inputs, outputs] =
         GetParam();
     isBF16 = bf16;
-    desc = {length,     numExperts, topK,
-            inputs,     outputs,    bf16 ? POPLAR_BF16 : POPLAR_F32,
-            transposed, ownInputs,  ownOutputs};
+    desc = {length,         numExperts, topK,
+            inputs,         outputs,    bf16 ? POPLAR_BF16 : POPLAR_F32,
+            transposed,     ownInputs,  ownOutputs,
+            /*quantized=*/0};
     // The last expert has no tokens.
     std::mt19937 generator(3);
     for (int64_t token = 0; token < batch * length; ++token) {
@@ -311,6 +312,45 @@ TEST_P(ExpertsTest, MultipliesByTheWeightsOfTheExperts) {
   for (size_t i = 0; i < expected.size(); ++i)
     ASSERT_NEAR(y[int64_t(i)], expected[i], largest * (isBF16 ? 1e-2 : 1e-6))
         << i;
+}
+
+// Other sums than those of plain weights, of the same values.
+TEST_P(ExpertsTest, DequantizesWeights) {
+  Array x = drawRows(desc.inputs, desc.own_inputs, 1),
+        expected = drawRows(desc.outputs, desc.own_outputs, 2), y = expected;
+  for (int32_t format : {POPLAR_NF4, POPLAR_NF4_DOUBLE, POPLAR_INT8}) {
+    std::mt19937 generator(5);
+    std::vector<QuantizedMatrix> weights;
+    std::vector<Array> values;
+    for (unsigned e = 0; e < numExperts; ++e) {
+      weights.emplace_back(format, desc.transposed ? desc.outputs : desc.inputs,
+                           desc.transposed ? desc.inputs : desc.outputs,
+                           generator);
+      Floats plain;
+      for (int64_t i = 0; i < desc.inputs * desc.outputs; ++i)
+        plain.push_back(weights.back().get(i));
+      values.emplace_back(plain, isBF16);
+    }
+    std::vector<void *> args = {x.data(), experts.data(), expected.data()},
+                        given = {x.data(), experts.data(), y.data()};
+    for (unsigned e = 0; e < numExperts; ++e) {
+      args.push_back(values[e].data());
+      given.push_back(weights[e].Bytes.data());
+    }
+    poplar_expert_product(&desc, args.data(), batch, 0, desc.outputs);
+    PoplarExperts quantized = desc;
+    quantized.quantized = format;
+    int64_t half = desc.outputs / 2;
+    poplar_expert_product(&quantized, given.data(), batch, 0, half);
+    poplar_expert_product(&quantized, given.data(), batch, half, desc.outputs);
+    float largest = 0;
+    for (size_t i = 0; i < y.values.size(); ++i)
+      largest = std::max(largest, std::abs(expected[int64_t(i)]));
+    for (size_t i = 0; i < y.values.size(); ++i)
+      ASSERT_NEAR(y[int64_t(i)], expected[int64_t(i)],
+                  largest * (isBF16 ? 1e-2f : 1e-6f))
+          << format << " " << i;
+  }
 }
 
 TEST_P(ExpertsTest, AddsGradientsOfWeights) {

@@ -51,6 +51,38 @@ TEST_F(RecipeTest, AdaptersAreThoseOfPEFT) {
   EXPECT_EQ(words.find("pattern"), words.npos) << words;
 }
 
+TEST_F(RecipeTest, ExpertsAreQuantisedAsInAxolotl) {
+  const std::string lora = "lora_r: 8\nlora_alpha: 16\n",
+                    modules = "lora_target_modules: [q_proj]\n",
+                    asks = "quantize_moe_experts: true\n";
+  const std::string four = "adapter: qlora\nload_in_4bit: true\n" + lora,
+                    eight = "adapter: lora\nload_in_8bit: true\n" + lora;
+  EXPECT_FALSE(has(translate(four + modules + asks), "--quantize-experts"));
+  write("model/config.json", R"({"text_config": {"n_routed_experts": 4}})");
+  std::string words = translate(four + modules + asks);
+  EXPECT_TRUE(has(words, "--frozen-format nf4_double")) << words;
+  EXPECT_TRUE(has(words, "--quantize-experts")) << words;
+  words = translate(eight + modules + asks);
+  EXPECT_TRUE(has(words, "--frozen-format int8")) << words;
+  EXPECT_TRUE(has(words, "--quantize-experts")) << words;
+  words = translate(four + modules + "quantize_moe_experts: false\n");
+  EXPECT_EQ(words.find("--quantize-experts"), words.npos) << words;
+  for (const auto &[keys, reason] :
+       {std::pair(asks, "needs an adapter, as in axolotl"),
+        std::pair("adapter: lora\n" + lora + modules + asks,
+                  "needs load_in_4bit or load_in_8bit, as in axolotl"),
+        std::pair(four + "lora_target_linear: true\n" + asks,
+                  "and lora_target_linear exclude each other, as in axolotl; "
+                  "name the modules in lora_target_modules")}) {
+    std::string error = fail(complete(keys));
+    EXPECT_NE(error.find(reason), error.npos) << error;
+  }
+  write("model/config.json",
+        R"({"model_type": "gpt_oss", "num_local_experts": 4})");
+  EXPECT_EQ(listRefused(complete(four + modules + asks)),
+            "quantize_moe_experts");
+}
+
 TEST_F(RecipeTest, UnfrozenParametersAreThoseOfAxolotl) {
   std::string words =
       translate("unfrozen_parameters:\n  - ^lm_head.weight$\n"

@@ -48,6 +48,7 @@ typedef struct PoplarExperts {
   int32_t transposed;      /* 1: weights are [outputs, inputs] */
   int32_t own_inputs;      /* 1: each expert has a row of its own */
   int32_t own_outputs;     /* 0: rows of a token's experts are added up */
+  int64_t quantized; /* PoplarType of quantised weights; 0: they have `type` */
 } PoplarExperts;
 
 /// Chooses experts. args: logits, scores (f32), experts (i32), and a bias where

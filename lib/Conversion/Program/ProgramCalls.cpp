@@ -390,8 +390,8 @@ static void lower(exec::RouteGradOp op, FunctionLowering &l) {
   lowerRoute(op, l, getRoute(op), "route_grad", /*accesses=*/2);
 }
 
-/// Every weight or gradient, once or read and written, and the rows of a
-/// sample; products of all that is taken of its tokens.
+/// `weightBytes` of every weight or gradient, and the rows of a sample;
+/// products of all that is taken of its tokens.
 static GPUKernelCost getCost(const PoplarGPUExperts &desc,
                              int64_t weightBytes) {
   const PoplarExperts &shapes = desc.shapes;
@@ -400,7 +400,7 @@ static GPUKernelCost getCost(const PoplarGPUExperts &desc,
           results = countRows(shapes.own_outputs) * (1 + desc.adds),
           row = countRows(shapes.own_inputs) * shapes.inputs +
                 results * shapes.outputs;
-  return {weightBytes * elements * shapes.num_experts,
+  return {weightBytes * shapes.num_experts,
           shapes.seq_len * (row * getWidth(shapes.type) + 4 * desc.taken),
           2 * shapes.seq_len * desc.taken * elements};
 }
@@ -417,6 +417,17 @@ static void launchExperts(FunctionLowering &l, const std::string &name,
            desc.shapes.num_experts *
                llvm::divideCeil(desc.shapes.outputs, tile),
            /*batched=*/false);
+}
+
+/// The bytes of the weight of an expert.
+static int64_t getWeightBytes(const PoplarExperts &desc) {
+  if (!desc.quantized)
+    return desc.inputs * desc.outputs * getWidth(desc.type);
+  bool isTransposed = desc.transposed != 0;
+  return poplar_quantized_layout(static_cast<int32_t>(desc.quantized),
+                                 isTransposed ? desc.outputs : desc.inputs,
+                                 isTransposed ? desc.inputs : desc.outputs)
+      .bytes;
 }
 
 /// Pointers to the weights of all experts, which may lie in one stack.
@@ -445,8 +456,8 @@ static void lower(exec::ExpertProductOp op, FunctionLowering &l) {
   GPUExperts chosen = chooseGPUExperts(desc, l.shared.capability);
   int64_t width = getWidth(desc.type);
   auto launch = [&](int32_t taken, int32_t adds) {
-    launchExperts(l, "poplar_gpu_expert_product", {desc, taken, adds}, width,
-                  chosen, chosen.columns, arguments);
+    launchExperts(l, "poplar_gpu_expert_product", {desc, taken, adds},
+                  getWeightBytes(desc), chosen, chosen.columns, arguments);
   };
   if (desc.own_outputs)
     return launch(static_cast<int32_t>(desc.top_k), 0);
@@ -469,8 +480,8 @@ static void lower(exec::ExpertWeightGradOp op, FunctionLowering &l) {
   GPUExperts chosen = chooseGPUExperts(desc, l.shared.capability);
   launchExperts(l, "poplar_gpu_expert_weight_grad",
                 {desc, static_cast<int32_t>(desc.top_k), 0},
-                /*weightBytes=*/2 * sizeof(float), chosen, chosen.gradientRows,
-                arguments);
+                int64_t(2 * sizeof(float)) * desc.inputs * desc.outputs, chosen,
+                chosen.gradientRows, arguments);
 }
 
 //===----------------------------------------------------------------------===//

@@ -7,8 +7,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Dialect/Exec/ExecExperts.h"
+#include "Poplar/Dialect/NN/NN.h"
 
 using namespace mlir;
+using namespace poplar;
 using namespace poplar::exec;
 
 #define GET_OP_CLASSES
@@ -37,8 +39,13 @@ static PoplarExperts describe(MemRefType inputs, MemRefType outputs,
 }
 
 PoplarExperts ExpertProductOp::getDescriptor() {
-  return describe(getX().getType(), getResult().getType(),
-                  getExperts().getType(), getWeights(), getTransB());
+  PoplarExperts desc =
+      describe(getX().getType(), getResult().getType(), getExperts().getType(),
+               getWeights(), getTransB());
+  auto weight = cast<MemRefType>(getWeights().front().getType());
+  if (nn::isQuantized(weight))
+    desc.quantized = getPoplarType(weight.getElementType());
+  return desc;
 }
 
 PoplarExperts ExpertWeightGradOp::getDescriptor() {

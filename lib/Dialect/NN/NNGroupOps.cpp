@@ -248,8 +248,9 @@ LogicalResult ExpertLinearOp::verify() {
                            getWeights(), getLayout() == WeightLayout::OutIn)))
     return failure();
   Type element = getTensor(getX()).getElementType();
+  RankedTensorType weight = getTensor(getWeights().front());
   if (getTensor(getResult()).getElementType() != element ||
-      getTensor(getWeights().front()).getElementType() != element)
+      (!isQuantized(weight) && weight.getElementType() != element))
     return emitOpError("expected x, weights and result of one element type");
   return success();
 }

@@ -8,6 +8,7 @@
 
 #include "FindHead.h"
 #include "Poplar/Dialect/NN/NN.h"
+#include "Poplar/Dialect/NN/NNGroupOps.h"
 #include "Poplar/Transforms/Model/Passes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -31,6 +32,7 @@ public:
 
 private:
   bool isWeight(BlockArgument argument);
+  LogicalResult checkExperts(ModuleOp module);
   LogicalResult findUses(func::FuncOp model, SymbolTable &symbols);
   void chooseParameters();
   LogicalResult quantize(nn::QuantizedFormat kind);
@@ -49,10 +51,12 @@ private:
 
 } // namespace
 
-/// Whether it is a weight of linear layers, but not of the head or a router,
-/// and nothing else.
+/// Whether it is a weight of linear layers, but not of the head or a router, or
+/// of experts if these are asked for, and nothing else.
 bool NNQuantizeFrozenPass::isWeight(BlockArgument argument) {
   return llvm::all_of(argument.getUses(), [&](OpOperand &use) {
+    if (isa<nn::ExpertLinearOp>(use.getOwner()))
+      return experts.getValue();
     auto linear = dyn_cast<nn::LinearOp>(use.getOwner());
     return linear && linear != head && !isRouter(linear) &&
            &use == &linear.getWeightMutable();
@@ -112,8 +116,8 @@ LogicalResult NNQuantizeFrozenPass::quantize(nn::QuantizedFormat kind) {
       if (!nn::isQuantized(argument.getType()))
         argument.setType(toQuantized(argument.getType()));
       for (OpOperand &use : argument.getUses())
-        if (auto linear = cast<nn::LinearOp>(use.getOwner());
-            kind == nn::QuantizedFormat::Int8 &&
+        if (auto linear = dyn_cast<nn::LinearOp>(use.getOwner());
+            linear && kind == nn::QuantizedFormat::Int8 &&
             linear.getLayout() == nn::WeightLayout::InOut)
           return linear.emitOpError("has a weight [in, out], but int8 needs "
                                     "rows that are outputs, for its scales: "
@@ -130,6 +134,26 @@ LogicalResult NNQuantizeFrozenPass::quantize(nn::QuantizedFormat kind) {
           FunctionType::get(&getContext(), unit.front().getArgumentTypes(),
                             unit.getFunctionType().getResults()));
   return success();
+}
+
+/// The model has experts, each with a matrix of its own.
+LogicalResult NNQuantizeFrozenPass::checkExperts(ModuleOp module) {
+  bool isFound = false;
+  WalkResult result = module.walk([&](nn::ExpertLinearOp linear) {
+    isFound = true;
+    auto type = cast<RankedTensorType>(linear.getWeights().front().getType());
+    if (type.getRank() != 3)
+      return WalkResult::advance();
+    linear.emitOpError("has the weights of all experts in one tensor, which "
+                       "cannot be quantised yet: leave out --quantize-experts");
+    return WalkResult::interrupt();
+  });
+  if (result.wasInterrupted())
+    return failure();
+  if (isFound)
+    return success();
+  return module.emitError("has no experts whose weights could be quantised: "
+                          "leave out --quantize-experts");
 }
 
 void NNQuantizeFrozenPass::runOnOperation() {
@@ -149,6 +173,8 @@ void NNQuantizeFrozenPass::runOnOperation() {
     module.emitError("has no function @model whose weights could be quantised");
     return signalPassFailure();
   }
+  if (experts && failed(checkExperts(module)))
+    return signalPassFailure();
   head = findHead(model, symbols);
   if (failed(findUses(model, symbols)))
     return signalPassFailure();

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Dialect/NN/NN.h"
+#include "Poplar/Dialect/NN/NNGroupOps.h"
 #include "Poplar/Import/Import.h"
 #include "Poplar/Support/JSON.h"
 #include "Poplar/Support/Names.h"
@@ -231,6 +232,18 @@ static SmallVector<StringRef> listTrained(ModuleOp module) {
   return names;
 }
 
+/// Whether the weights of experts are quantised, which no fact of the model
+/// says.
+static bool hasQuantizedExperts(ModuleOp module) {
+  return module
+      .walk([](nn::ExpertLinearOp linear) {
+        return nn::isQuantized(linear.getWeights().front().getType())
+                   ? WalkResult::interrupt()
+                   : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
 /// Products in fp8, adapters, and what is frozen in which format, as the module
 /// has them.
 static LogicalResult addAdapters(ModuleOp imported, ModuleOp module) {
@@ -262,7 +275,8 @@ static LogicalResult addAdapters(ModuleOp imported, ModuleOp module) {
     passes.addPass(createNNFreezeParameters(options));
   }
   if (auto format = model.getFrozenFormat())
-    passes.addPass(createNNQuantizeFrozen({format->str()}));
+    passes.addPass(
+        createNNQuantizeFrozen({format->str(), hasQuantizedExperts(module)}));
   return passes.run(imported);
 }
 

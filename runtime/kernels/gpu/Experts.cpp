@@ -12,6 +12,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ExpertWeight.h"
 #include "Slots.h"
 
 using namespace poplar;
@@ -100,7 +101,7 @@ POPLAR_INLINE void multiply(const PoplarGPUExperts *desc, void *const *args,
   POPLAR_SHARED SlotMemory memory;
   SlotRows x = getInputs(desc, args[0]), y = getOutputs(desc, args[2]);
   ExpertTile<kColumns> tile(y.columns);
-  const void *weight = args[3 + tile.expert];
+  ExpertWeight weight(desc->shapes, args[3 + tile.expert]);
   int32_t type = x.type;
   Slots slots(desc, args[1], batch, tile.expert, &memory);
   while (int32_t count = slots.gather())
@@ -126,8 +127,7 @@ POPLAR_INLINE void multiply(const PoplarGPUExperts *desc, void *const *args,
             tiles.right[0], [&](int32_t step, int32_t column, int32_t) {
               int64_t output = tile.first + column, input = k + step;
               return output < y.columns && input < x.columns
-                         ? loadElement(weight, type,
-                                       Transposed ? output * x.columns + input
+                         ? weight.load(Transposed ? output * x.columns + input
                                                   : input * y.columns + output)
                          : 0.0f;
             });

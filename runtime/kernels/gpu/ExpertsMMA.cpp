@@ -13,6 +13,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ExpertWeight.h"
 #include "MMA.h"
 #include "Slots.h"
 
@@ -48,6 +49,30 @@ POPLAR_INLINE void startTile(SharedHalf *tile, const void *any, Place place) {
     const uint16_t *from = place(row, column, i);
     copyAsync(tile + row * strideOf(Columns) + column, from ? from : any,
               from != nullptr);
+  }
+}
+
+/// Fills a tile with elements of a weight, eight from place(row, column) on,
+/// which is negative where there are zeros.
+template <int32_t Rows, int32_t Columns, typename Place>
+POPLAR_INLINE void fillTile(SharedHalf *tile, const ExpertWeight &weight,
+                            Place place) {
+  using Words = uint32_t __attribute__((ext_vector_type(4)));
+  using SharedWords = __attribute__((address_space(3))) Words;
+  constexpr int32_t kChunks = Columns / 8;
+  static_assert(kTogether == 8, "a thread copies what it dequantises");
+#pragma clang loop unroll(full)
+  for (int32_t i = 0; i < kCopies<Rows, Columns>; ++i) {
+    int32_t chunk = i * kExpertThreads + expertThread();
+    int32_t row = chunk / kChunks, column = chunk % kChunks * 8;
+    int64_t from = place(row, column);
+    float values[kTogether] = {};
+    if (from >= 0)
+      weight.values.findTogether(from, values);
+    Words words;
+    for (int32_t j = 0; j < 4; ++j)
+      words[j] = packPair(weight.type, values[2 * j], values[2 * j + 1]);
+    *(SharedWords *)(tile + row * strideOf(Columns) + column) = words;
   }
 }
 
@@ -102,7 +127,7 @@ POPLAR_INLINE void multiply(const PoplarGPUExperts *desc, void *const *args,
   POPLAR_SHARED SlotMemory memory;
   SlotRows x = getInputs(desc, args[0]), y = getOutputs(desc, args[2]);
   ExpertTile<kColumns> tile(y.columns);
-  const void *weight = args[3 + tile.expert];
+  ExpertWeight weight(desc->shapes, args[3 + tile.expert]);
   int32_t type = x.type;
   Slots slots(desc, args[1], batch, tile.expert, &memory);
   while (int32_t count = slots.gather())
@@ -126,17 +151,23 @@ POPLAR_INLINE void multiply(const PoplarGPUExperts *desc, void *const *args,
                   return own[i] && k + column < x.columns ? own[i] + k + column
                                                           : nullptr;
                 });
-            startTile<kHeight, kWidth>(
-                right[stage], weight,
-                [&](int32_t row, int32_t column, int32_t) {
-                  int64_t output = tile.first + (Transposed ? row : column),
-                          input = k + (Transposed ? column : row);
-                  return output < y.columns && input < x.columns
-                             ? at(weight, Transposed
-                                              ? output * x.columns + input
-                                              : input * y.columns + output)
-                             : nullptr;
-                });
+            auto place = [&](int32_t row, int32_t column) -> int64_t {
+              int64_t output = tile.first + (Transposed ? row : column),
+                      input = k + (Transposed ? column : row);
+              if (output >= y.columns || input >= x.columns)
+                return -1;
+              return Transposed ? output * x.columns + input
+                                : input * y.columns + output;
+            };
+            if (weight.isQuantized)
+              fillTile<kHeight, kWidth>(right[stage], weight, place);
+            else
+              startTile<kHeight, kWidth>(
+                  right[stage], weight.array,
+                  [&](int32_t row, int32_t column, int32_t) {
+                    int64_t from = place(row, column);
+                    return from < 0 ? nullptr : at(weight.array, from);
+                  });
           },
           [&](int32_t stage) {
             if (threadY() * 16 >= rows)

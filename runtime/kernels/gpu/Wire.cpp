@@ -14,9 +14,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "GPU.h"
 #include "Poplar/Runtime/FP8.h"
-#include "Poplar/Runtime/Quantized.h"
+#include "QuantizedValues.h"
 #include "WireSums.h"
 
 using namespace poplar;
@@ -92,42 +91,6 @@ poplar_wire_epilogue(void *result, const void *bias, void *aux,
 }
 
 namespace {
-/// Elements that a thread dequantises. Blocks of NF4 are several threads'.
-constexpr int64_t kTogether = POPLAR_DEQUANTIZED_TOGETHER;
-static_assert(POPLAR_NF4_BLOCK % kTogether == 0);
-
-/// Where the parts of a quantised matrix are.
-struct Quantized {
-  const uint8_t *codes, *scales;
-  const float *factors, *mean, *tables;
-  int32_t type;
-  int64_t columns;
-
-  /// The scale of the element at `i`.
-  POPLAR_INLINE float findScale(int64_t i) const {
-    const auto *plain = (const float *)scales;
-    if (type == POPLAR_INT8)
-      return plain[i / columns];
-    int64_t block = i / POPLAR_NF4_BLOCK;
-    if (type == POPLAR_NF4)
-      return plain[block];
-    return tables[16 + scales[block]] * factors[block / POPLAR_SCALE_BLOCK] +
-           *mean;
-  }
-  /// The value of a code: of four bits, or with a sign.
-  POPLAR_INLINE float find(uint32_t code, float scale) const {
-    if (type == POPLAR_INT8)
-      return float(int8_t(code)) * scale * 7.874015718698502e-3f;
-    return tables[code & 15] * scale;
-  }
-  /// The element at `i` alone.
-  POPLAR_INLINE float findOne(int64_t i) const {
-    if (type == POPLAR_INT8)
-      return find(codes[i], findScale(i));
-    return find(codes[i / 2] >> (i % 2 ? 0 : 4), findScale(i));
-  }
-};
-
 /// Stores the elements of a thread in whole words of 16 bytes.
 POPLAR_INLINE void storeTogether(void *to, int32_t type, int64_t i,
                                  const float (&values)[kTogether]) {
@@ -157,27 +120,15 @@ poplar_wire_dequantize(const uint8_t *codes, const uint8_t *scales,
                        const float *tables, int64_t quantized, int64_t type,
                        int64_t columns, int64_t count) {
   int64_t i = place() * kTogether;
-  Quantized from = {codes,  scales, factors, mean, tables, int32_t(quantized),
-                    columns};
+  QuantizedValues from = {
+      codes, scales, factors, mean, tables, int32_t(quantized), columns};
   if (i + kTogether > count) {
     for (; i < count; ++i)
       storeElement(to, int32_t(type), i, from.findOne(i));
     return;
   }
   float values[kTogether];
-  float scale = from.findScale(i);
-  if (from.type == POPLAR_INT8) {
-    uint64_t bytes = *(const uint64_t *)(codes + i);
-    bool isOneRow = columns % kTogether == 0;
-    for (int64_t j = 0; j < kTogether; ++j)
-      values[j] = from.find(uint32_t(bytes >> 8 * j) & 0xFF,
-                            isOneRow ? scale : from.findScale(i + j));
-  } else {
-    // The first of two elements is in the high bits of their byte.
-    uint32_t bytes = *(const uint32_t *)(codes + i / 2);
-    for (int64_t j = 0; j < kTogether; ++j)
-      values[j] = from.find(bytes >> (8 * (j / 2) + (j % 2 ? 0 : 4)), scale);
-  }
+  from.findTogether(i, values);
   storeTogether(to, int32_t(type), i, values);
 }
 

@@ -5,8 +5,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""Trains adapters of a tiny Llama whose frozen weights are quantised, and checks
-that
+"""Trains adapters of a tiny Llama, or with --experts of a tiny Mixtral, whose frozen
+weights are quantised, and checks that
 
   rounding   losses and adapters are, bit by bit, those beside weights in f32 that
              quantized.py has rounded (lora.py and Adapters/peft.test compare these
@@ -37,7 +37,9 @@ from jobs import DeviceType, Plan, Rank
 STEPS, SAMPLES, CLIP = 8, 14, 0.01
 OPTIONS = ["--steps", STEPS, "--lr", 1e-2, "--clip", CLIP]
 FORMATS = ("nf4", "nf4_double", "int8")
-LINEAR = re.compile(r"\.(q|k|v|o|gate|up|down)_proj\.weight$")
+# What is quantised: of experts, all weights but the router's.
+LINEAR = re.compile(r"\.((q|k|v|o|gate|up|down)_proj|experts\.\d+\.w[123])\.weight$")
+MODULES = {"llama": "q_proj,v_proj,down_proj", "mixtral": "q_proj,v_proj"}
 TYPES = (
     *adapters.TYPES,
     DeviceType("half", "host:f16-storage", "f16"),
@@ -49,10 +51,12 @@ TYPES = (
 
 class Workshop(adapters.Workshop):
     """Also has "llama.same", "llama.nf4", ...: that model with adapters, and the
-    format of what is frozen."""
+    format of what is frozen, experts among it."""
 
     def options_of(self, family, kind):
-        options = ["--lora-rank", "4", "--lora-targets", "q_proj,v_proj,down_proj"]
+        options = ["--lora-rank", "4", "--lora-targets", MODULES[family]]
+        if family == "mixtral" and kind != "same":
+            options.append("--quantize-experts")
         return [*options, "--frozen-format", kind]
 
 
@@ -91,13 +95,13 @@ def evaluate(workshop, run):
     return float(found[1]) if found else float("nan")
 
 
-def check_rounding(workshop, report, base, form):
-    name = f"llama.{form}"
+def check_rounding(workshop, report, family, base, form):
+    name = f"{family}.{form}"
     rounded = workshop.path(f"rounded-{form}")
     write_rounded(base, form, rounded)
     run = workshop.train_alone(name, f"{name}-run", SAMPLES, [*OPTIONS, "--init", base])
     plain = workshop.train_alone(
-        "llama.same", f"{name}-plain", SAMPLES, [*OPTIONS, "--init", rounded]
+        f"{family}.same", f"{name}-plain", SAMPLES, [*OPTIONS, "--init", rounded]
     )
     failures = []
     if run.losses != plain.losses:
@@ -113,7 +117,7 @@ def check_rounding(workshop, report, base, form):
     if ours != theirs:
         failures.append("merging gives other weights than beside rounded ones")
     merged = adapters.first_loss(
-        workshop, workshop.alone("llama"), "--init", workshop.path(f"{form}-ours")
+        workshop, workshop.alone(family), "--init", workshop.path(f"{form}-ours")
     )
     beside = adapters.first_loss(
         workshop,
@@ -133,15 +137,15 @@ def check_rounding(workshop, report, base, form):
     return run
 
 
-def check_formats(workshop, report, base, form):
+def check_formats(workshop, report, family, base, form):
     """One device that computes in another format than f32."""
-    reference = workshop.path(f"llama.{form}-run")
+    reference = workshop.path(f"{family}.{form}-run")
     kinds = [("half", 1e-2)]
     if jobs.cpu_has("avx512bw"):
         kinds.append(("brain", 2e-2))
     for kind, tolerance in kinds:
         ranks = (Rank(SAMPLES, 1, SAMPLES, type=kind),)
-        plan = Plan(f"llama.{form}", 0, ranks, TYPES)
+        plan = Plan(f"{family}.{form}", 0, ranks, TYPES)
         job = workshop.build(plan, f"{form}-{kind}")
         run = workshop.train(job, f"{form}-{kind}-run", [*OPTIONS, "--init", base])
         worst, failures = jobs.compare_losses(run, jobs.Run(reference), tolerance)
@@ -164,8 +168,8 @@ def count_parameters(module, form):
     return held, trained
 
 
-def check_jobs(workshop, report, base, form, reference, stages):
-    name = f"llama.{form}"
+def check_jobs(workshop, report, family, base, form, reference, stages):
+    name = f"{family}.{form}"
     with open(workshop.model(name)) as file:
         held, trained = count_parameters(file.read(), form)
     initial = workshop.initial_weights(name)
@@ -199,14 +203,14 @@ def check_jobs(workshop, report, base, form, reference, stages):
         report.check(title, failures, f"losses {loss:.1e}, updates {update:.1e}")
 
 
-def check_resume(workshop, report, base, form):
-    name = f"llama.{form}"
+def check_resume(workshop, report, family, base, form):
+    name = f"{family}.{form}"
     options = [*OPTIONS, "--init", base]
     _, failures = adapters.check_resume(workshop, name, STEPS, SAMPLES, options)
     report.check(f"{name}-resume", failures)
 
 
-def check_gpus(workshop, report, base):
+def check_gpus(workshop, report, family, base):
     # The emulation is slow.
     options = ["--steps", 2, *OPTIONS[2:], "--init", base]
     for form, tolerance, stage, kinds in (
@@ -214,7 +218,7 @@ def check_gpus(workshop, report, base):
         ("nf4_double", 1e-5, 3, ["ampere", "fast"]),
         ("int8", 2e-2, 0, ["hopper"]),
     ):
-        name = f"llama.{form}"
+        name = f"{family}.{form}"
         share = 4 // len(kinds)
         reference = workshop.train_alone(name, f"{name}-host", 4, options)
         ranks = tuple(Rank(share, 1, share, type=kind) for kind in kinds)
@@ -225,26 +229,31 @@ def check_gpus(workshop, report, base):
         report.check(title, failures, f"losses {worst:.1e}")
 
 
+def add_arguments(parser):
+    parser.add_argument("--gpu", action="store_true")
+    parser.add_argument("--experts", action="store_true")
+
+
 def main():
-    arguments = jobs.parse_arguments(
-        __doc__, lambda parser: parser.add_argument("--gpu", action="store_true")
-    )
+    arguments = jobs.parse_arguments(__doc__, add_arguments)
     workshop, report = Workshop(arguments.directory), jobs.Report()
+    family = "mixtral" if arguments.experts else "llama"
     try:
         base = workshop.train_alone(
-            "llama", "base", 8, ["--steps", 2, "--seed", 7]
+            family, "base", 8, ["--steps", 2, "--seed", 7]
         ).directory
         base = os.path.realpath(os.path.join(base, "latest"))
         if arguments.gpu:
-            check_gpus(workshop, report, base)
+            check_gpus(workshop, report, family, base)
             report.finish()
             return
-        runs = {form: check_rounding(workshop, report, base, form) for form in FORMATS}
-        check_formats(workshop, report, base, "nf4")
-        check_jobs(workshop, report, base, "nf4", runs["nf4"], range(4))
-        check_jobs(workshop, report, base, "nf4_double", runs["nf4_double"], [3])
-        check_jobs(workshop, report, base, "int8", runs["int8"], [3])
-        check_resume(workshop, report, base, "nf4")
+        of = (workshop, report, family, base)
+        runs = {form: check_rounding(*of, form) for form in FORMATS}
+        check_formats(*of, "nf4")
+        check_jobs(*of, "nf4", runs["nf4"], range(4))
+        check_jobs(*of, "nf4_double", runs["nf4_double"], [3])
+        check_jobs(*of, "int8", runs["int8"], [3])
+        check_resume(*of, "nf4")
     except jobs.JobError as error:
         report.check("command", [str(error)])
     report.finish()

@@ -183,7 +183,7 @@ def NN_BalanceLossGradOp : NN_GradientOp<"balance_loss_grad",
 }
 
 /// A weight of an expert, or those of all experts.
-def NN_ExpertWeight : AnyTypeOf<[NN_Matrix, 3DTensorOf<[NN_Float]>]>;
+def NN_ExpertWeight : AnyTypeOf<[NN_Weight, 3DTensorOf<[NN_Float]>]>;
 def NN_ExpertGradient : AnyTypeOf<[NN_F32Matrix, 3DTensorOf<[F32]>]>;
 
 def NN_ExpertLinearOp : NN_ForwardOp<"expert_linear",
@@ -191,7 +191,8 @@ def NN_ExpertLinearOp : NN_ForwardOp<"expert_linear",
   let summary = "x W_e^T for each expert e of a token";
   let description = [{
     There is a weight for each expert, [N,K] with layout `out_in` or [K,N] with
-    `in_out`, or one stack of all, [E,N,K] or [E,K,N]. x is [B,T,K], which all experts of a token read, or [B,T,k*K], a
+    `in_out`, or one stack of all, [E,N,K] or [E,K,N]. Matrices may be quantised
+    if they are frozen. x is [B,T,K], which all experts of a token read, or [B,T,k*K], a
     row for each. The result is [B,T,k*N], a row for each, or [B,T,N], the sum of
     them. A weight is multiplied by the rows of the tokens that go to its expert,
     and by no others. The gradient with respect to x is the same op with the

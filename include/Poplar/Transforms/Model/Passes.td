@@ -81,11 +81,13 @@ def NNQuantizeFrozen : Pass<"nn-quantize-frozen", "::mlir::ModuleOp"> {
     Frozen parameters that are the weight of linear layers, and nothing else,
     become matrices of `!nn.quantized` elements (Dettmers et al., QLoRA, 2023).
     Embeddings, norms, biases and the layer that makes the logits stay as they
-    are.
+    are. With `experts`, matrices of nn.expert_linear are quantised, too.
   }];
   let options = [
     Option<"format", "format", "std::string", "\"nf4\"",
-           "nf4, nf4_double or int8, see !nn.quantized">
+           "nf4, nf4_double or int8, see !nn.quantized">,
+    Option<"experts", "experts", "bool", "false",
+           "Quantise the weights of experts, too">
   ];
   let dependentDialects = ["::poplar::nn::NNDialect"];
 }
