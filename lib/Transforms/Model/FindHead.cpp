@@ -59,3 +59,13 @@ bool poplar::isRouter(nn::LinearOp linear) {
   return llvm::any_of(linear->getUsers(), llvm::IsaPred<nn::RouteOp>) ||
          linear.getX().getDefiningOp<nn::SpreadScoresOp>();
 }
+
+bool poplar::hasQuantizedExperts(ModuleOp module) {
+  return module
+      .walk([](nn::ExpertLinearOp linear) {
+        return nn::isQuantized(linear.getWeights().front().getType())
+                   ? WalkResult::interrupt()
+                   : WalkResult::advance();
+      })
+      .wasInterrupted();
+}

@@ -34,6 +34,9 @@ nn::LinearOp findHead(mlir::func::FuncOp model, mlir::SymbolTable &symbols);
 /// bitsandbytes do not count it as a linear layer.
 bool isRouter(nn::LinearOp linear);
 
+/// Whether weights of experts are quantised, which no fact of the model says.
+bool hasQuantizedExperts(mlir::ModuleOp module);
+
 } // namespace poplar
 
 #endif // POPLAR_LIB_TRANSFORMS_MODEL_FINDHEAD_H

@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "FindHead.h"
 #include "Poplar/Dialect/NN/NN.h"
-#include "Poplar/Dialect/NN/NNGroupOps.h"
 #include "Poplar/Import/Import.h"
 #include "Poplar/Support/JSON.h"
 #include "Poplar/Support/Names.h"
@@ -230,18 +230,6 @@ static SmallVector<StringRef> listTrained(ModuleOp module) {
       names.push_back(name);
   }
   return names;
-}
-
-/// Whether the weights of experts are quantised, which no fact of the model
-/// says.
-static bool hasQuantizedExperts(ModuleOp module) {
-  return module
-      .walk([](nn::ExpertLinearOp linear) {
-        return nn::isQuantized(linear.getWeights().front().getType())
-                   ? WalkResult::interrupt()
-                   : WalkResult::advance();
-      })
-      .wasInterrupted();
 }
 
 /// Products in fp8, adapters, and what is frozen in which format, as the module

@@ -387,6 +387,17 @@ TEST_F(Emulation, ExtractsBits) {
       1);
   EXPECT_EQ(read()[0], 0x4567890Au);
   EXPECT_EQ(read()[1], 0x23u);
+  // A negative byte, and one that ends beyond the register.
+  run("mov.u64 %rd7, 0x1234567890ABCDEF;\n"
+      "bfe.s64 %rd7, %rd7, 8, 8;\n"
+      "st.global.b64 [%rd1], %rd7;\n"
+      "mov.u32 %r1, 0x90ABCDEF;\n"
+      "bfe.s32 %r1, %r1, 28, 8;\n"
+      "st.global.b32 [%rd1+8], %r1;\n",
+      1);
+  EXPECT_EQ(read()[0], 0xFFFFFFCDu);
+  EXPECT_EQ(read()[1], 0xFFFFFFFFu);
+  EXPECT_EQ(read()[2], 0xFFFFFFF9u);
 }
 
 TEST_F(Emulation, FlushesSubnormalPowersWhereAsked) {

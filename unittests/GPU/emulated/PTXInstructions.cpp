@@ -385,7 +385,7 @@ std::string PTXInstructions::arithmetic(const Words &opcode,
                       : "std::exp2(" + x(1) + ")");
   if (name == "lg2")
     return is("std::log2(" + x(1) + ")");
-  if (name == "bfe" && isOne(type, {"u32", "u64"}))
+  if (name == "bfe" && isOne(type, {"u32", "u64", "s32", "s64"}))
     return is("bitField<" + cpp + ">(" + x(1) + ", " +
               value(operands[2], "u32") + ", " + value(operands[3], "u32") +
               ")");

@@ -18,6 +18,7 @@
 
 #include "../BlockCalls.h"
 #include "Accesses.h"
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -162,8 +163,18 @@ template <typename T> inline T multiplyHigh(T a, T b) {
   }
 }
 template <typename T> inline T bitField(T a, uint32_t at, uint32_t count) {
-  static_assert(std::is_unsigned_v<T>);
-  return T(shiftRight(a, at & 255) & ~shiftLeft(T(~T(0)), count & 255));
+  using Bits = std::make_unsigned_t<T>;
+  constexpr uint32_t width = 8 * sizeof(T);
+  at &= 255, count &= 255;
+  Bits field = shiftRight(Bits(a), at) & ~shiftLeft(Bits(~Bits(0)), count);
+  if (std::is_unsigned_v<T> || count == 0)
+    return T(field);
+  // Copies of the last bit of the field, or of all, stand before it.
+  uint32_t last = std::min(at + count - 1, width - 1),
+           inside = at < width ? std::min(count, width - at) : 0;
+  if (Bits(a) >> last & 1)
+    field |= shiftLeft(Bits(~Bits(0)), inside);
+  return T(field);
 }
 POPLAR_CALLED uint32_t permute(uint32_t a, uint32_t b, uint32_t selector) {
   uint64_t both = uint64_t(b) << 32 | a;
