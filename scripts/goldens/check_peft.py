@@ -19,7 +19,8 @@ families by adapters, on one device and in stage 3.
   saved     adapters beside an embedding and a head that are trained as a whole
   QLoRA     the same of models whose frozen weights are quantised here: there,
             they have been rounded by test/Integration/Inputs/quantized.py, which
-            check_bitsandbytes.py compares with bitsandbytes
+            check_bitsandbytes.py compares with bitsandbytes; of mixtures, those of
+            experts, too
 
 Prints a table and succeeds if every row is within its tolerance. With --save
 DIR, writes the adapters and PyTorch's losses to DIR/peft-MODEL: the goldens of
@@ -57,11 +58,23 @@ TARGETS = {
     "gemma3": ["q_proj", "down_proj"],
     "olmo2": ["q_proj", "k_proj", "v_proj"],
     "granite": ["o_proj", "down_proj"],
+    "mixtral": ["q_proj", "v_proj"],
+    "qwen3_moe": ["q_proj", "k_proj", "o_proj"],
+    "qwen3_next": ["q_proj", "in_proj_qkvz", "shared_expert.down_proj"],
+    "mistral4": ["q_b_proj", "o_proj"],
 }
 # These are trained in all ways; of the others adapters, on one device and sharded.
 WHOLE = ("llama", "gpt2")
 # On one device and in stage 3.
-QUANTIZED = {"llama": ("nf4", "nf4_double", "int8"), "qwen3": ("nf4",)}
+QUANTIZED = {
+    "llama": ("nf4", "nf4_double", "int8"),
+    "qwen3": ("nf4",),
+    "mixtral": ("nf4", "int8"),
+    "qwen3_moe": ("nf4", "nf4_double", "int8"),
+    "qwen3_next": ("nf4",),
+    "mistral4": ("nf4",),
+}
+MIXTURES = ("mixtral", "qwen3_moe", "qwen3_next", "mistral4")
 RANK, ALPHA = 4, 8
 OPTIMIZER = make_goldens.OPTIMIZER
 # Adapters begin as no change at all, and learn faster.
@@ -119,11 +132,28 @@ def round_linear(model, form):
     """Weights of all linear layers but the head, as --frozen-format has them."""
     for name, module in model.named_modules():
         if isinstance(module, torch.nn.Linear) and not name.endswith("lm_head"):
-            shape = tuple(module.weight.shape)
-            values = module.weight.data.flatten().tolist()
-            rounded = quantized.round_matrix(form, shape, values)
-            module.weight.data = torch.tensor(rounded).reshape(shape)
+            module.weight.data = round_matrix(module.weight.data, form)
     return model
+
+
+def round_experts(model, form):
+    """Weights of experts, each matrix by itself: gate_proj and up_proj, which are one
+    tensor there, are two."""
+    for name, parameter in model.named_parameters():
+        if parameter.dim() == 3 and ".experts." in name:
+            parts = 2 if name.endswith("gate_up_proj") else 1
+            matrices = parameter.data.reshape(
+                len(parameter) * parts, -1, parameter.shape[-1]
+            )
+            rounded = torch.stack([round_matrix(matrix, form) for matrix in matrices])
+            parameter.data = rounded.reshape(parameter.shape)
+    return model
+
+
+def round_matrix(matrix, form):
+    shape = tuple(matrix.shape)
+    rounded = quantized.round_matrix(form, shape, matrix.flatten().tolist())
+    return torch.tensor(rounded).reshape(shape)
 
 
 class Here:
@@ -173,6 +203,7 @@ class Here:
         if form:
             kind = f"lora-{form}"
             options += ["--frozen-format", form]
+            options += ["--quantize-experts"] if self.name in MIXTURES else []
         if kind != "full":
             options += ["--lora-rank", str(RANK), "--lora-alpha", str(ALPHA)]
             options += ["--lora-targets", ",".join(TARGETS[self.name])]
@@ -307,9 +338,8 @@ def check_quantized(name, here, form, table):
     ids, targets = make_goldens.make_batch(name, BATCH)
 
     def load():
-        return round_linear(
-            make_goldens.CLASSES[name].from_pretrained(here.base), form
-        )
+        model = make_goldens.CLASSES[name].from_pretrained(here.base)
+        return round_experts(round_linear(model, form), form)
 
     model = add_adapter(name, load())
     model.save_pretrained(here.path(f"adapter-{form}"))
