@@ -60,7 +60,7 @@ TARGETS = {
     "granite": ["o_proj", "down_proj"],
     "mixtral": ["q_proj", "v_proj"],
     "qwen3_moe": ["q_proj", "k_proj", "o_proj"],
-    "qwen3_next": ["q_proj", "in_proj_qkvz", "shared_expert.down_proj"],
+    "qwen3_next": ["q_proj", "in_proj_qkvz", "out_proj"],
     "mistral4": ["q_b_proj", "o_proj"],
 }
 # These are trained in all ways; of the others adapters, on one device and sharded.

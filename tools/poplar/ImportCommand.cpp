@@ -319,6 +319,10 @@ static bool changeLayers(mlir::ModuleOp module, Arguments &arguments,
     llvm::append_range(options.trained, names);
     passes.addPass(poplar::createNNFreezeParameters(options));
   }
+  if (arguments.quantizesExperts && arguments.frozenFormat == kUnchanged) {
+    error = "--quantize-experts needs --frozen-format nf4, nf4_double or int8";
+    return false;
+  }
   if (arguments.frozenFormat != kUnchanged)
     passes.addPass(poplar::createNNQuantizeFrozen(
         {arguments.frozenFormat, arguments.quantizesExperts}));
