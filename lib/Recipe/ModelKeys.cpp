@@ -459,6 +459,27 @@ static bool isEmbedding(llvm::StringRef name) {
          name.contains("wte");
 }
 
+/// The first of some names of modules by which PEFT adapts experts; empty if
+/// there is none. In these families it takes the names of linear layers for
+/// those of experts, wherever they are (_MODEL_TO_CONVERSION_PATTERN).
+static std::string findExpertName(const Translator &t,
+                                  llvm::ArrayRef<std::string> names) {
+  if (t.getModelDirectory().empty())
+    return "";
+  std::string type = readModelType(t.getModelDirectory());
+  std::vector<llvm::StringRef> taken;
+  if (type == "mixtral")
+    taken = {"w1", "w2", "w3"};
+  else if (type == "qwen3_moe" || type == "qwen3_next" || type == "deepseek_v2")
+    taken = {"gate_proj", "up_proj", "down_proj"};
+  auto found = llvm::find_if(names, [&](const std::string &name) {
+    return llvm::is_contained(taken,
+                              llvm::StringRef(name).rsplit('.').second) ||
+           llvm::is_contained(taken, name);
+  });
+  return found == names.end() ? "" : *found;
+}
+
 void poplar::decideTargets(Translator &t, const RecipeEntry &entry) {
   if (!needsAdapter(t, entry))
     return;
@@ -481,6 +502,11 @@ void poplar::decideTargets(Translator &t, const RecipeEntry &entry) {
   if (isLinear && llvm::any_of(names, isEmbedding)) {
     t.refuse(entry, "embeddings and heads have no adapters; leave them out of "
                     "lora_target_modules");
+    return;
+  }
+  if (std::string name = findExpertName(t, names); !isLinear && !name.empty()) {
+    t.refuse(entry, "PEFT adapts the experts of this model by the name " +
+                        name + ", and experts have no adapters; leave it out");
     return;
   }
   t.honour(entry, "--lora-targets",

@@ -83,6 +83,19 @@ TEST_F(RecipeTest, ExpertsAreQuantisedAsInAxolotl) {
             "quantize_moe_experts");
 }
 
+TEST_F(RecipeTest, NamesOfExpertsAreRefused) {
+  const std::string lora = "adapter: lora\nlora_r: 8\nlora_alpha: 16\n"
+                           "lora_target_modules: [q_proj, ";
+  write("model/config.json", R"({"model_type": "qwen3_next"})");
+  for (const char *name : {"up_proj", "shared_expert.down_proj"})
+    EXPECT_EQ(listRefused(complete(lora + name + "]\n")),
+              "lora_target_modules");
+  EXPECT_TRUE(
+      has(translate(lora + "o_proj]\n"), "--lora-targets q_proj,o_proj"));
+  write("model/config.json", R"({"model_type": "qwen2_moe"})");
+  EXPECT_EQ(listRefused(complete(lora + "up_proj]\n")), "");
+}
+
 TEST_F(RecipeTest, UnfrozenParametersAreThoseOfAxolotl) {
   std::string words =
       translate("unfrozen_parameters:\n  - ^lm_head.weight$\n"

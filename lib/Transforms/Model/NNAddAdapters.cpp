@@ -148,7 +148,8 @@ bool NNAddAdaptersPass::isForLinear(StringRef name) {
   // (_MODEL_TO_CONVERSION_PATTERN), in the others for those of linear layers.
   std::optional<StringRef> family =
       nn::Model::of(getOperation()).getArchitecture();
-  return family != "qwen3_moe" && family != "qwen3_next";
+  return family != "qwen3_moe" && family != "qwen3_next" &&
+         family != "deepseek_v2";
 }
 
 LogicalResult NNAddAdaptersPass::findLayers(func::FuncOp model) {
