@@ -115,7 +115,7 @@ REASONS = [
     (r"chat_template.*|default_system_message", "chat template by name"),
     (r"type|field.*|roles.*|message_.*|train_on_.*|conversation|drop_system_message|template_thinking_key",
      "form of rows"),
-    (r"lora_target_modules", "targets as a regular expression"),
+    (r"lora_target_modules", "names of modules to adapt"),
     (r"lora_modules_to_save", "modules saved beside adapters"),
     (r"lora_target_parameters|quantize_moe_experts", "adapters or quantisation of experts"),
     (r"adapter|peft.*|lora.*|relora|jagged.*|lisa.*|unfrozen.*|mora|spectrum.*", "another kind of adapter or selection"),
