@@ -173,19 +173,24 @@ static void checkFinite(const std::vector<float> &Values,
   }
 }
 
-/// The whole matrix of `View`, rounded to a format and back.
-static std::vector<float> roundMatrix(const TensorView &View, int32_t Format,
-                                      const std::string &Name) {
-  int64_t Rows = View.Shape[0], Columns = View.Shape[1];
-  std::vector<float> Values(static_cast<size_t>(Rows * Columns));
-  View.copyTo(Values.data(), 0, Rows * Columns);
+/// The matrix of `View`, or all of a stack, rounded to a format and back.
+static std::vector<float> roundMatrices(const TensorView &View, int32_t Format,
+                                        const std::string &Name) {
+  auto Leaves = static_cast<int64_t>(getStackedLeaves(Name, View).size());
+  int64_t Count = Leaves ? View.Shape[0] * Leaves : 1,
+          Columns = View.Shape.back(), Rows = View.Elements / Columns / Count;
+  std::vector<float> Values(static_cast<size_t>(View.Elements));
+  View.copyTo(Values.data(), 0, View.Elements);
   std::vector<char> Bytes(static_cast<size_t>(
       poplar_quantized_layout(Format, Rows, Columns).bytes));
-  if (!quantize(Format, Rows, Columns, Values.data(), Bytes.data()))
-    fail("'", *View.File, "': tensor '", Name,
-         "' has values that are not finite, which cannot be quantised");
-  dequantize(Format, Rows, Columns, Bytes.data(), 0, Rows * Columns, POPLAR_F32,
-             Values.data());
+  for (int64_t I = 0; I < Count; ++I) {
+    float *Matrix = Values.data() + I * Rows * Columns;
+    if (!quantize(Format, Rows, Columns, Matrix, Bytes.data()))
+      fail("'", *View.File, "': tensor '", Name,
+           "' has values that are not finite, which cannot be quantised");
+    dequantize(Format, Rows, Columns, Bytes.data(), 0, Rows * Columns,
+               POPLAR_F32, Matrix);
+  }
   return Values;
 }
 
@@ -307,14 +312,14 @@ void MergedModel::Parts::add(const std::string &Name, const TensorView &View,
   // As the model's config.json names it.
   TensorSource::Format StoredAs = getFormat(View, Name);
   Formats.insert(View.TypeName);
-  if (Format && View.Shape.size() != 2)
+  if (Format && View.Shape.size() != 2 && getStackedLeaves(Name, View).empty())
     fail("'", *View.File, "': tensor '", Name, "' is no matrix");
   Tensors.push_back(
       {Name, View.Shape,
        [this, &View, &Name, Format, StoredAs, U](int64_t B, int64_t E) {
          Buffer.resize(static_cast<size_t>(E - B));
          if (Format && B == 0)
-           Matrix = roundMatrix(View, Format, Name);
+           Matrix = roundMatrices(View, Format, Name);
          if (Format)
            std::copy(Matrix.begin() + B, Matrix.begin() + E, Buffer.begin());
          else
@@ -394,7 +399,13 @@ MergedModel::MergedModel(const PoplarProgram &Program, const std::string &Base,
       orient(*U, View, Name, IsInOut);
       ++The->NumUpdated;
     }
-    The->add(Name, View, U, findFormat(Program, Model.frozen_type, TextName));
+    // Experts of a stack are alike.
+    std::vector<std::string> Leaves = getStackedLeaves(TextName, View);
+    std::string Rounded = TextName;
+    if (!Leaves.empty())
+      Rounded = TextName.substr(0, TextName.rfind('.') + 1) + "0." + Leaves[0] +
+                ".weight";
+    The->add(Name, View, U, findFormat(Program, Model.frozen_type, Rounded));
   }
   if (The->NumUpdated != The->Updates.size())
     fail("'", Base, "' is not the model of the adapter: it has ",

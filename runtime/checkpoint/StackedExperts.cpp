@@ -14,10 +14,9 @@
 
 using namespace poplar::runtime;
 
-/// What the rows of an expert's matrix are, from the first ones on; empty for
-/// tensors that are no stacks of experts.
-static std::vector<std::string> getLeaves(const std::string &Name,
-                                          const TensorView &View) {
+std::vector<std::string>
+poplar::runtime::getStackedLeaves(const std::string &Name,
+                                  const TensorView &View) {
   if (View.Shape.size() != 3 || View.Elements == 0 ||
       View.Bytes % View.Elements)
     return {};
@@ -31,11 +30,11 @@ static std::vector<std::string> getLeaves(const std::string &Name,
 void poplar::runtime::splitStackedExperts(TensorFiles &Files) {
   std::vector<std::string> Stacked;
   for (const auto &[Name, View] : Files.tensors())
-    if (!getLeaves(Name, View).empty())
+    if (!getStackedLeaves(Name, View).empty())
       Stacked.push_back(Name);
   for (const std::string &Name : Stacked) {
     const TensorView &View = *Files.find(Name);
-    std::vector<std::string> Leaves = getLeaves(Name, View);
+    std::vector<std::string> Leaves = getStackedLeaves(Name, View);
     int64_t Rows = View.Shape[1] / static_cast<int64_t>(Leaves.size()),
             Columns = View.Shape[2], Begin = 0;
     std::string Module = Name.substr(0, Name.rfind('.') + 1);

@@ -21,6 +21,11 @@ namespace poplar::runtime {
 /// (`experts.0.gate_proj.weight`).
 void splitStackedExperts(TensorFiles &Files);
 
+/// What each expert has of such a tensor, in order (`gate_proj`, `up_proj`);
+/// empty if it is no stack.
+std::vector<std::string> getStackedLeaves(const std::string &Name,
+                                          const TensorView &View);
+
 /// The other way: what is written of models whose experts transformers reads in
 /// two tensors only (Mistral 4). `Copies` on the rank that writes them.
 void stackExperts(std::vector<TensorSource> &Tensors, bool Copies);
