@@ -32,7 +32,7 @@ EXPERTS = ("ernie4_5_moe", "glm4_moe", "gpt_oss", "minimax_m2", "mixtral",
            *LATENT)  # fmt: skip
 LINEAR = ("qwen3_5", "qwen3_5_moe", "qwen3_next")
 # Whose norms are of the queries of all heads.
-NORMED = ("olmo2", "olmo3")
+NORMED = ("minimax_m2", "olmo2", "olmo3")
 # Whose queries have a head for each head of keys.
 UNGROUPED = ("bert", "gpt2", "gpt_neox", "gpt_neox_serial", *LATENT)
 # Families whose heads need not have the columns of the hidden size together.

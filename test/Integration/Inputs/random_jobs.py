@@ -49,6 +49,7 @@ REFUSED = (
     ("of linear (or latent )?attention, which devices cannot",
      lambda job: job.model.family in (*random_job.LINEAR, *random_job.LATENT)
      and job.largest_degree() > 1),
+    ("is used by groups that divide it in unlike ways", lambda job: job.largest_degree() > 1),
     ("reads queries of all heads, as behind a norm of all of them, which devices cannot",
      lambda job: job.model.family in random_job.NORMED and job.largest_degree() > 1),
     ("activations of this model overflow f16",
