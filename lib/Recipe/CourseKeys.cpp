@@ -282,28 +282,35 @@ namespace {
 /// An optimizer of transformers that computes AdamW.
 struct AdamW {
   const char *name;
-  /// Whether it keeps moments in 8 bits.
-  bool isNarrow;
+  /// What it keeps moments in, if not in f32.
+  const char *states = nullptr;
 };
 } // namespace
 
-static constexpr AdamW kOptimizers[] = {
-    {"adamw_torch", false},     {"adamw_torch_fused", false},
-    {"adamw_hf", false},        {"adamw_apex_fused", false},
-    {"adamw_torch_xla", false}, {"adamw_torch_npu_fused", false},
-    {"paged_adamw", false},     {"paged_adamw_32bit", false},
-    {"adamw_bnb_8bit", true},   {"adamw_8bit", true},
-    {"paged_adamw_8bit", true}, {"adamw_torch_8bit", true},
-    {"ao_adamw_8bit", true}};
+static constexpr AdamW kOptimizers[] = {{"adamw_torch"},
+                                        {"adamw_torch_fused"},
+                                        {"adamw_hf"},
+                                        {"adamw_apex_fused"},
+                                        {"adamw_torch_xla"},
+                                        {"adamw_torch_npu_fused"},
+                                        {"paged_adamw"},
+                                        {"paged_adamw_32bit"},
+                                        {"adamw_bnb_8bit", "int8"},
+                                        {"adamw_8bit", "int8"},
+                                        {"paged_adamw_8bit", "int8"},
+                                        {"adamw_torch_8bit", "int8"},
+                                        {"ao_adamw_8bit", "int8"},
+                                        {"adamw_torch_4bit", "int4"},
+                                        {"ao_adamw_4bit", "int4"}};
 
 void poplar::decideOptimizer(Translator &t, const RecipeEntry &entry) {
   const AdamW *known = llvm::find_if(
       kOptimizers, [&](const AdamW &it) { return entry.text == it.name; });
   if (known == std::end(kOptimizers))
-    t.refuse(entry, "the optimizer is AdamW, with moments in 32 bits or in 8: "
-                    "adamw_torch or adamw_bnb_8bit");
-  else if (known->isNarrow)
-    t.honour(entry, "--optimizer-states", "int8");
+    t.refuse(entry, "the optimizer is AdamW, with moments in 32 bits, in 8 or "
+                    "in 4: adamw_torch, adamw_bnb_8bit or adamw_torch_4bit");
+  else if (known->states)
+    t.honour(entry, "--optimizer-states", known->states);
   else
     t.ignore(entry, "AdamW is the optimizer");
 }

@@ -33,7 +33,7 @@ static constexpr int64_t layersOfProgram = 3;
 
 /// The elements of a parameter of this type, all of it or a part.
 static ParameterElements countElements(nn::ParameterOp parameter,
-                                       RankedTensorType type, bool isInt8) {
+                                       RankedTensorType type, bool isInBlocks) {
   ParameterElements elements;
   int64_t stored = nn::getStoredElements(type);
   if (nn::isQuantized(type))
@@ -42,8 +42,9 @@ static ParameterElements countElements(nn::ParameterOp parameter,
     elements.frozen = stored;
   else
     elements.trained = stored;
-  if (isInt8)
-    elements.int8States = stored;
+  if (isInBlocks)
+    elements.getBlockStates(
+        zero::getStateBits(parameter->getParentOfType<ModuleOp>())) = stored;
   return elements;
 }
 
@@ -68,7 +69,7 @@ static LogicalResult readParameters(ModuleOp module, const ModelUnits &units,
   for (auto parameter : module.getOps<nn::ParameterOp>()) {
     auto type = cast<RankedTensorType>(parameter.getType());
     ParameterElements elements =
-        countElements(parameter, type, zero::hasInt8States(parameter));
+        countElements(parameter, type, zero::hasBlockStates(parameter));
     auto users = units.getReaders(parameter.getSymNameAttr());
     for (int64_t unit : users)
       result.units[unit] = result.units[unit] + elements;
@@ -92,7 +93,8 @@ static LogicalResult readSharedElements(ModuleOp module,
   part.units.assign(result.parameters.size(), {});
   whole.units.assign(result.parameters.size(), {});
   part.tied = result.parameters.tied.getPart(degree);
-  part.tied.int8States = 0;
+  int32_t bits = zero::getStateBits(module);
+  part.tied.getBlockStates(bits) = 0;
   OwningOpRef<ModuleOp> trial = module.clone();
   SmallVector<int64_t> parts(degree, 1);
   ModelSharding sharding(*trial, parts, /*position=*/0);
@@ -107,18 +109,18 @@ static LogicalResult readSharedElements(ModuleOp module,
     // Quantised parameters count as divided: none of them is whole.
     bool isWhole =
         share.kind == nn::ParameterShare::Whole && !nn::isQuantized(type);
-    bool isInt8 =
-        zero::hasInt8States(parameter) &&
+    bool isInBlocks =
+        zero::hasBlockStates(parameter) &&
         (share.kind != nn::ParameterShare::Slice ||
          !nn::cutsBlocks(cast<RankedTensorType>(parameter.getType()).getShape(),
                          share, POPLAR_STATE_BLOCK));
-    ParameterElements elements = countElements(parameter, type, isInt8);
+    ParameterElements elements = countElements(parameter, type, isInBlocks);
     UnitElements &held = isWhole ? whole : part;
     auto readers = units.getReaders(name);
     for (int64_t unit : readers)
       held.units[unit] = held.units[unit] + elements;
     if (!isWhole && readers.size() > 1)
-      part.tied.int8States += elements.int8States;
+      part.tied.getBlockStates(bits) += elements.getBlockStates(bits);
   }
   return success();
 }

@@ -357,7 +357,8 @@ FailureOr<ProgramCosts> poplar::getProgramCosts(ModuleOp module,
   ParameterElements state;
   for (auto bucket : module.getOps<zero::BucketOp>()) {
     int64_t elements = zero::BucketLayout::get(bucket, symbols)->elements;
-    state.int8States += zero::countInt8States(bucket, symbols);
+    state.getBlockStates(zero::getStateBits(module)) +=
+        zero::countBlockStates(bucket, symbols);
     (bucket.getQuantized() ? state.quantizedBytes
      : bucket.getFrozen()  ? state.frozen
                            : state.trained) += elements;

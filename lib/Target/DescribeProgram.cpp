@@ -101,7 +101,7 @@ static uint64_t hashPlan(ModuleOp module) {
   for (auto parameter : module.getOps<nn::ParameterOp>())
     if (!zero::hasParts(parameter))
       stream << parameter.getSymName() << parameter.getType();
-  stream << zero::hasInt8States(module);
+  stream << zero::getStateBits(module);
   // Each group has functions of its own, and buckets each position.
   zero::ProgramInfo info = zero::ProgramInfo::get(module);
   if (info.isPipelineStage() || info.sharesUnits())
@@ -225,7 +225,7 @@ RecordAttr ProgramDescriber::describeModel() {
       .set("masked", facts.getObjective() == "masked")
       .set("packed", nn::isPacked(module))
       .set("scaled", info.isScaled())
-      .set("int8_states", zero::hasInt8States(module))
+      .set("state_bits", zero::getStateBits(module))
       .set("frozen_type", frozen)
       .set("lossy_parameters",
            info.hasLossyParameters

@@ -392,11 +392,10 @@ int64_t poplar::runtime::loadWeights(Executor &Exec,
 }
 
 namespace {
-/// A moment as a checkpoint has it: in f32, or with `Scales` in blocks of 8
-/// bits.
+/// A moment as a checkpoint has it: in f32, or with `Scales` in blocks.
 struct SavedMoment {
   const TensorView *Values = nullptr, *Scales = nullptr;
-  bool IsSigned = false;
+  MomentFormat Format = {};
 
   float getScale(int64_t Element) const {
     float Scale;
@@ -412,12 +411,11 @@ struct SavedMoment {
     for (int64_t Last; Begin < End; Out += Last - Begin, Begin = Last) {
       Last = std::min(End, (Begin / POPLAR_STATE_BLOCK + 1) *
                                int64_t(POPLAR_STATE_BLOCK));
-      dequantizeBlock(IsSigned, Codes + Begin, getScale(Begin), Last - Begin,
-                      Out);
+      Format.dequantize(Codes + Begin, getScale(Begin), Last - Begin, Out);
     }
   }
 
-  /// A block in 8 bits, of elements from `Begin` on; returns its scale.
+  /// Codes of a block, of elements from `Begin` on; returns its scale.
   float copyBlock(uint8_t *Out, int64_t Begin, int64_t Count) const {
     if (Scales) {
       std::memcpy(Out, Values->Data + Begin, static_cast<size_t>(Count));
@@ -425,12 +423,12 @@ struct SavedMoment {
     }
     float Wide[POPLAR_STATE_BLOCK];
     Values->copyTo(Wide, Begin, Begin + Count);
-    return quantizeBlock(IsSigned, Wide, Count, Out);
+    return Format.quantize(Wide, Count, Out);
   }
 };
 } // namespace
 
-/// Fills a moment in blocks of 8 bits where the rank has parts of it.
+/// Fills a moment in blocks where the rank has parts of it.
 static void loadBlocks(Executor &Exec, int64_t Parameter,
                        MomentBlocks Shard::*Blocks, const SavedMoment &Saved) {
   const PoplarParameter &P = Exec.program().parameters[Parameter];
@@ -451,8 +449,9 @@ static void loadBlocks(Executor &Exec, int64_t Parameter,
                        std::min<int64_t>(POPLAR_STATE_BLOCK, Count - B)));
                });
     MomentBlocks To = (Own.*Blocks).from(Part.Offset);
-    Exec.device().copyIn(To.Codes, Codes.data(),
-                         static_cast<int64_t>(Codes.size()));
+    auto Count = static_cast<int64_t>(Codes.size());
+    packCodes(To.Bits, Codes.data(), Count, Codes.data());
+    Exec.device().copyIn(To.Codes, Codes.data(), (Count * To.Bits + 7) / 8);
     Exec.device().copyIn(To.Scales, Scales.data(),
                          static_cast<int64_t>(Scales.size() * 4));
   }
@@ -477,23 +476,34 @@ static void loadWideMoment(Executor &Exec, int64_t Parameter,
 /// another where ranks that share units cut blocks, before or now.
 static SavedMoment findMoment(const Executor &Exec, const TensorFiles &Files,
                               const std::string &Path, const Tensor &T,
-                              std::string Name, bool AreInt8) {
+                              std::string Name, int64_t SavedBits) {
   SavedMoment Saved;
   Saved.Values = Files.find(Name);
   checkShape(T, Name, Saved.Values, Path);
-  bool IsInt8 = Saved.Values->TypeName == "U8",
-       Expected = hasInt8States(Exec, T);
-  bool MayDiffer = Exec.state().hasInt8States() && (IsInt8 || AreInt8);
-  if (IsInt8 != Expected && !MayDiffer)
-    fail("'", Path, "' has '", Name, "' in ", IsInt8 ? "8 bits" : "f32",
-         ", and this program keeps it in ", IsInt8 ? "f32" : "8 bits",
+  bool IsInBlocks = Saved.Values->TypeName == "U8",
+       Expected = hasBlockStates(Exec, T);
+  int64_t Own = Exec.state().getStateBits(), Bits = !IsInBlocks ? 0
+                                                    : SavedBits ? SavedBits
+                                                                : 8;
+  bool MayDiffer = Own && SavedBits == Own;
+  if (Bits != (Expected ? Own : 0) && !MayDiffer) {
+    auto describe = [](int64_t Bits) {
+      return Bits ? std::to_string(Bits) + " bits" : std::string("f32");
+    };
+    fail("'", Path, "' has '", Name, "' in ", describe(Bits),
+         ", and this program keeps it in ", describe(Expected ? Own : 0),
          "; resume with a program of the model as imported with "
          "--optimizer-states ",
-         IsInt8 ? "int8" : "f32");
-  if (!IsInt8) {
+         Bits ? "int" + std::to_string(Bits) : "f32");
+  }
+  if (!IsInBlocks) {
     checkTensor(T, Name, Saved.Values, Path);
     return Saved;
   }
+  if (Bits == 4 &&
+      std::any_of(Saved.Values->Data, Saved.Values->Data + T.countElements(),
+                  [](char Code) { return Code & ~15; }))
+    fail("'", Path, "': tensor '", Name, "' has a code above 15");
   int64_t NumBlocks = countStateBlocks(T.countElements());
   Name += StateReader::ScalesSuffix;
   Saved.Scales = Files.find(Name);
@@ -507,13 +517,13 @@ static SavedMoment findMoment(const Executor &Exec, const TensorFiles &Files,
 static void loadMoment(Executor &Exec, const TensorFiles &Files,
                        const std::string &Path, const std::string &Suffix,
                        float *Shard::*Array, MomentBlocks Shard::*Blocks,
-                       bool AreInt8) {
+                       int64_t SavedBits) {
   for (const Tensor &T : listTensors(Exec.program(), /*AreFrozen=*/false)) {
     SavedMoment Saved =
-        findMoment(Exec, Files, Path, T, T.Name + Suffix, AreInt8);
-    Saved.IsSigned = Blocks == &Shard::Blocks1;
+        findMoment(Exec, Files, Path, T, T.Name + Suffix, SavedBits);
+    Saved.Format = {Exec.state().getStateBits(), Blocks == &Shard::Blocks1};
     for (int64_t I : T.Parts)
-      if (Exec.state().hasInt8States(Exec.program().parameters[I]))
+      if (Exec.state().hasBlockStates(Exec.program().parameters[I]))
         loadBlocks(Exec, I, Blocks, Saved);
       else
         loadWideMoment(Exec, I, Array, Saved);
@@ -528,9 +538,9 @@ void poplar::runtime::loadTensors(Executor &Exec, const std::string &Directory,
     loadWeights(Exec, Directory + "/model.safetensors");
   std::string Path = Directory + "/optimizer.safetensors";
   TensorFiles Moments = TensorFiles::open(Path);
-  bool AreInt8 = readState(Directory).Int8States;
+  int64_t SavedBits = readState(Directory).StateBits;
   loadMoment(Exec, Moments, Path, ".m", &Shard::Moment1, &Shard::Blocks1,
-             AreInt8);
+             SavedBits);
   loadMoment(Exec, Moments, Path, ".v", &Shard::Moment2, &Shard::Blocks2,
-             AreInt8);
+             SavedBits);
 }

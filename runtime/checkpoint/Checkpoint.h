@@ -38,9 +38,10 @@ struct TrainingState {
   std::string Kind;
   Record Options, Data;
   double BestLoss = std::numeric_limits<double>::infinity();
-  /// Moments of large parameters are in 8 bits, but for those that were in f32
-  /// because ranks that shared units cut their blocks.
-  bool Int8States = false;
+  /// Bits of an element of the moments of large parameters, 8, 4, or 0 for f32;
+  /// but for those that were in f32 because ranks that shared units cut their
+  /// blocks.
+  int64_t StateBits = 0;
   /// The source of frozen parameters, as an absolute path; empty if they are
   /// random numbers of the seed.
   std::string Base;

@@ -92,7 +92,7 @@ static void writeContents(const Executor &Exec, const TrainingState &State,
   if (*Exec.model().tokenizer)
     copyTokenizer(Directory);
   TrainingState Saved = State;
-  Saved.Int8States = Exec.state().hasInt8States();
+  Saved.StateBits = Exec.state().getStateBits();
   writeText(Directory + "/state.json", formatState(Saved));
   syncDirectory(Directory);
 }

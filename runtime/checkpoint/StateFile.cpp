@@ -56,7 +56,9 @@ static std::string formatMembers(const TrainingState &State) {
          formatRecord("data", State.Data) +
          (State.Base.empty() ? ""
                              : ",\n  \"base\": " + json::quote(State.Base)) +
-         (State.Int8States ? ",\n  \"int8_states\": true" : "") +
+         (State.StateBits
+              ? ",\n  \"state_bits\": " + std::to_string(State.StateBits)
+              : "") +
          ",\n  \"best_val_loss\": " +
          (std::isfinite(State.BestLoss) ? Best : "null");
 }
@@ -84,8 +86,7 @@ TrainingState poplar::runtime::readState(const std::string &Directory) {
   State.Data = readRecord(Root, "data");
   State.BestLoss = Root.number("best_val_loss", State.BestLoss);
   State.Base = Root.string("base", "");
-  if (const json::Value *Flag = Root.find("int8_states"))
-    State.Int8States = Flag->asBool();
+  State.StateBits = Root.integer("state_bits", 0);
   if (State.Step < 0 || State.Samples < 0 || State.MicroBatch < 1)
     fail("'", StatePath, "' lacks step, samples or micro_batch");
   if (State.Step > LargestCount ||

@@ -8,14 +8,15 @@
 
 #include "checkpoint/StateReader.h"
 #include "program/Collectives.h"
+#include "program/Quantized.h"
 
 #include <algorithm>
 
 using namespace poplar::runtime;
 
-bool poplar::runtime::hasInt8States(const Executor &Exec, const Tensor &T) {
+bool poplar::runtime::hasBlockStates(const Executor &Exec, const Tensor &T) {
   return std::all_of(T.Parts.begin(), T.Parts.end(), [&](int64_t I) {
-    return Exec.state().hasInt8States(Exec.program().parameters[I]);
+    return Exec.state().hasBlockStates(Exec.program().parameters[I]);
   });
 }
 
@@ -36,7 +37,7 @@ void StateReader::addMoment(float *Shard::*Array, MomentBlocks Shard::*Blocks,
                             const std::string &Suffix,
                             std::vector<TensorSource> &Out) {
   for (const Tensor &T : Tensors) {
-    if (!hasInt8States(Exec, T)) {
+    if (!hasBlockStates(Exec, T)) {
       addField(T, {Array, Blocks}, Suffix, Out);
       continue;
     }
@@ -94,7 +95,7 @@ const float *StateReader::assemble(const Tensor &T, const Field &What,
     if (First == Last)
       continue;
     const float *Values =
-        What.Array && What.Blocks && Exec.state().hasInt8States(P)
+        What.Array && What.Blocks && Exec.state().hasBlockStates(P)
             ? gatherWidened(P, What.Blocks, First, Last)
             : gather(P, What, First / Stride, (Last + Stride - 1) / Stride);
     if (Leads)
@@ -119,12 +120,11 @@ const float *StateReader::gatherWidened(const PoplarParameter &P,
   Found = gather(P, {nullptr, Blocks, true}, Block, countStateBlocks(End));
   if (!Leads)
     return nullptr;
-  const auto &Map =
-      Blocks == &Shard::Blocks1 ? getDynamicMap() : getUnsignedDynamicMap();
+  MomentFormat Format{Exec.state().getStateBits(), Blocks == &Shard::Blocks1};
   for (int64_t E = Begin; E < End; ++E) {
     float &Value = Widened[static_cast<size_t>(E - Begin)];
-    Value =
-        Map[static_cast<size_t>(Value)] * Found[E / POPLAR_STATE_BLOCK - Block];
+    auto Code = static_cast<uint8_t>(Value);
+    Format.dequantize(&Code, Found[E / POPLAR_STATE_BLOCK - Block], 1, &Value);
   }
   return Widened.data();
 }
@@ -134,9 +134,16 @@ const float *StateReader::read(const Shard &Own, const Field &What,
                                std::vector<float> &Copy) {
   Device &Dev = Exec.device();
   if (What.isBytes()) {
-    Codes.resize(static_cast<size_t>(Count));
-    Dev.copyOut(Codes.data(), (Own.*What.Blocks).Codes + First, Count);
-    Copy.assign(Codes.begin(), Codes.end());
+    const MomentBlocks &Blocks = Own.*What.Blocks;
+    // Two codes may share the first byte.
+    int64_t Skipped = First % 2, All = Count + Skipped,
+            Bytes = (All * Blocks.Bits + 7) / 8;
+    Packed.resize(static_cast<size_t>(Bytes));
+    Codes.resize(static_cast<size_t>(All));
+    Dev.copyOut(Packed.data(),
+                Blocks.Codes + (First - Skipped) * Blocks.Bits / 8, Bytes);
+    unpackCodes(Blocks.Bits, Packed.data(), All, Codes.data());
+    Copy.assign(Codes.begin() + Skipped, Codes.end());
     return Copy.data();
   }
   const float *From = What.AreScales ? (Own.*What.Blocks).Scales + First

@@ -15,14 +15,14 @@
 
 namespace poplar::runtime {
 
-/// Whether the moments of a tensor are in blocks of 8 bits.
-bool hasInt8States(const Executor &Exec, const Tensor &T);
+/// Whether the moments of a tensor are in blocks.
+bool hasBlockStates(const Executor &Exec, const Tensor &T);
 
 /// Reads whole trained parameters, or what belongs to them, from the ranks'
 /// shards.
 class StateReader {
 public:
-  /// Behind the name of a moment in blocks of 8 bits: that of its scales.
+  /// Behind the name of a moment in blocks: that of its scales.
   static inline const std::string ScalesSuffix = ".absmax";
 
   explicit StateReader(const Executor &Exec);
@@ -34,14 +34,14 @@ public:
            std::vector<TensorSource> &Out);
 
   /// Adds a moment of all trained parameters: codes and scales of those that
-  /// have it in blocks of 8 bits.
+  /// have it in blocks.
   void addMoment(float *Shard::*Array, MomentBlocks Shard::*Blocks,
                  const std::string &Suffix, std::vector<TensorSource> &Out);
 
 private:
   /// What a checkpoint has of a trained parameter: an array of f32, of which a
-  /// rank's part may be in `Blocks`; or of a moment in blocks of 8 bits the
-  /// codes, one an element, or the scales, one a block.
+  /// rank's part may be in `Blocks`; or of a moment in blocks the codes, a byte
+  /// an element, or the scales, one a block.
   struct Field {
     float *Shard::*Array = nullptr;
     MomentBlocks Shard::*Blocks = nullptr;
@@ -63,7 +63,7 @@ private:
                     int64_t Count, std::vector<float> &Copy);
   const float *gather(const PoplarParameter &P, const Field &What,
                       int64_t Begin, int64_t End);
-  /// A moment in blocks of 8 bits, as f32.
+  /// A moment in blocks, as f32.
   const float *gatherWidened(const PoplarParameter &P,
                              MomentBlocks Shard::*Blocks, int64_t Begin,
                              int64_t End);
@@ -72,7 +72,7 @@ private:
   /// The trained tensors.
   std::vector<Tensor> Tensors;
   std::vector<float> Buffer, OwnPart, Assembled, Widened;
-  std::vector<uint8_t> Codes;
+  std::vector<uint8_t> Packed, Codes;
 };
 
 } // namespace poplar::runtime

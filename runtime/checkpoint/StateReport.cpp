@@ -45,7 +45,7 @@ static void addArrays(const Executor &Exec, int64_t Index,
   for (const Piece &Part : Exec.state().pieces(Index)) {
     int64_t Count = Part.End - Part.Begin;
     ShardUsed += Count;
-    if (Part.Offset >= Own.Int8States)
+    if (Part.Offset >= Own.BlockStates)
       continue;
     CodesUsed += Count;
     ScalesUsed += (Count + POPLAR_STATE_BLOCK - 1) / POPLAR_STATE_BLOCK;
@@ -68,11 +68,12 @@ static void addArrays(const Executor &Exec, int64_t Index,
   if (hasOwnMaster(Program, Bucket))
     Add(&MemoryUse::Optimizer, -1, Own.Master, 4);
   auto AddMoment = [&](const MomentBlocks &Blocks, const float *Moment) {
-    if (Own.Int8States)
-      Out.push_back(
-          {&MemoryUse::Optimizer, reinterpret_cast<const char *>(Blocks.Codes),
-           poplar_state_bytes(Own.Int8States), CodesUsed + 4 * ScalesUsed});
-    if (int64_t Wide = Own.size() - Own.Int8States)
+    if (Own.BlockStates)
+      Out.push_back({&MemoryUse::Optimizer,
+                     reinterpret_cast<const char *>(Blocks.Codes),
+                     poplar_state_bytes(Blocks.Bits, Own.BlockStates),
+                     CodesUsed * Blocks.Bits / 8 + 4 * ScalesUsed});
+    if (int64_t Wide = Own.size() - Own.BlockStates)
       Out.push_back({&MemoryUse::Optimizer,
                      reinterpret_cast<const char *>(Moment), 4 * Wide,
                      4 * (ShardUsed - CodesUsed)});
@@ -181,10 +182,10 @@ static uint64_t hashReplica(const Executor &Exec, int64_t Bucket) {
   uint64_t Hash = 0;
   Hash = hashMemory(Exec, Hash, S.Master, S.size() * 4);
   for (const float *Moment : {S.Moment1, S.Moment2})
-    Hash = hashMemory(Exec, Hash, Moment, (S.size() - S.Int8States) * 4);
+    Hash = hashMemory(Exec, Hash, Moment, (S.size() - S.BlockStates) * 4);
   for (const MomentBlocks &Blocks : {S.Blocks1, S.Blocks2})
-    Hash =
-        hashMemory(Exec, Hash, Blocks.Codes, poplar_state_bytes(S.Int8States));
+    Hash = hashMemory(Exec, Hash, Blocks.Codes,
+                      poplar_state_bytes(Blocks.Bits, S.BlockStates));
   return Hash;
 }
 

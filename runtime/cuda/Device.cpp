@@ -112,7 +112,7 @@ struct Device::Impl {
                                           8 * countChunks(Program)) {
     if (Timing::isWanted())
       Times = std::make_unique<Timing>(OnGPU.Queue);
-    if (Program.model->int8_states) {
+    if (Program.model->state_bits) {
       StateKernels = std::make_unique<WireKernels>();
       StateKernels->prepareTables();
     }
@@ -154,7 +154,7 @@ struct Device::Impl {
   /// The libraries', which products leave to whatever else comes between them.
   char *Scratch = nullptr;
   int64_t ScratchBytes = 0;
-  /// Kernels for moments in 8 bits; null without.
+  /// Kernels for moments in blocks; null without.
   std::unique_ptr<WireKernels> StateKernels;
   /// Events of recordPoint, by number; made when first needed.
   std::vector<Event> Points;
@@ -486,7 +486,7 @@ void Device::updateAdamW(float *Values, float *Gradients,
       Data->ScratchBytes / (8 * POPLAR_STATE_BLOCK) * POPLAR_STATE_BLOCK;
   if (Most == 0)
     fail("the plan has ", Data->ScratchBytes,
-         " bytes of scratch, too few for a block of 8-bit optimizer states; "
+         " bytes of scratch, too few for a block of optimizer states; "
          "build the program again");
   auto *Wide1 = reinterpret_cast<float *>(Data->Scratch), *Wide2 = Wide1 + Most;
   Stream Queue = Data->OnGPU.Queue;

@@ -8,6 +8,7 @@
 
 #include "cuda/WireKernels.h"
 #include "Poplar/Runtime/ABI.h"
+#include "Poplar/Runtime/QuantizedMaps.h"
 #include "kernels/gpu/WireSums.h"
 #include "program/Quantized.h"
 #include "support/Error.h"
@@ -46,9 +47,15 @@ WireKernels::WireKernels() {
       D.cuModuleGetFunction(&RoundColumns, Loaded, "poplar_wire_round_columns"),
       "find a kernel for products");
   check(D.cuModuleGetFunction(&WidenStates, Loaded, "poplar_wire_widen_states"),
-        "find a kernel for 8-bit states");
+        "find a kernel for optimizer states");
   check(D.cuModuleGetFunction(&RoundStates, Loaded, "poplar_wire_round_states"),
-        "find a kernel for 8-bit states");
+        "find a kernel for optimizer states");
+  check(
+      D.cuModuleGetFunction(&WidenStates4, Loaded, "poplar_wire_widen_states4"),
+      "find a kernel for optimizer states");
+  check(
+      D.cuModuleGetFunction(&RoundStates4, Loaded, "poplar_wire_round_states4"),
+      "find a kernel for optimizer states");
 }
 
 WireKernels::~WireKernels() { Driver::get().cuModuleUnload(Loaded); }
@@ -163,6 +170,8 @@ void WireKernels::prepareTables() {
       std::array<float, 256> Table = Middles ? getCodeMiddles(*Map) : *Map;
       Values.insert(Values.end(), Table.begin(), Table.end());
     }
+  for (const auto &Map : {signedMap4, unsignedMap4})
+    Values.insert(Values.end(), Map, Map + 16);
   size_t Bytes = Values.size() * sizeof(float);
   Tables = std::make_unique<Allocation>(static_cast<int64_t>(Bytes));
   const Driver &D = Driver::get();
@@ -199,7 +208,7 @@ void WireKernels::widenStates(const MomentBlocks &Moment1,
   const float *Maps = getMaps(*Tables);
   void *Arguments[] = {&M1.Codes, &M1.Scales, &M2.Codes, &M2.Scales,
                        &Wide1,    &Wide2,     &Maps,     &Count};
-  launch(WidenStates, Arguments, Count, Queue);
+  launch(M1.Bits == 4 ? WidenStates4 : WidenStates, Arguments, Count, Queue);
 }
 
 void WireKernels::roundStates(const float *Wide1, const float *Wide2,
@@ -210,5 +219,5 @@ void WireKernels::roundStates(const float *Wide1, const float *Wide2,
   const float *Maps = getMaps(*Tables);
   void *Arguments[] = {&Wide1,    &Wide2,     &M1.Codes, &M1.Scales,
                        &M2.Codes, &M2.Scales, &Maps,     &Count};
-  launch(RoundStates, Arguments, Count, Queue);
+  launch(M1.Bits == 4 ? RoundStates4 : RoundStates, Arguments, Count, Queue);
 }

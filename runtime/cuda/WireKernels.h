@@ -66,7 +66,7 @@ public:
   /// Writes a quantised matrix [Rows, Columns] in `Type`.
   void dequantize(const void *From, int32_t Quantized, int64_t Rows,
                   int64_t Columns, void *To, int32_t Type, Stream Queue) const;
-  /// The first and the second moment of AdamW, from and to blocks of 8 bits.
+  /// The first and the second moment of AdamW, from and to blocks.
   void widenStates(const MomentBlocks &Moment1, const MomentBlocks &Moment2,
                    float *Wide1, float *Wide2, int64_t Count,
                    Stream Queue) const;
@@ -79,7 +79,8 @@ public:
 private:
   Module Loaded = nullptr;
   Function Convert, Add, Epilogues, PartialSums, AddPartials, Dequantize,
-      WidenStates, RoundStates, RoundRows, RoundColumns;
+      WidenStates, RoundStates, WidenStates4, RoundStates4, RoundRows,
+      RoundColumns;
   /// The values of NF4, then those of the dynamic maps, with signs and without,
   /// then the middles of each.
   std::unique_ptr<Allocation> Tables;

@@ -238,6 +238,21 @@ struct BlockUpdate {
 };
 } // namespace
 
+static void widenBlock(bool IsSigned, const MomentBlocks &From, int64_t Count,
+                       float *Wide) {
+  uint8_t Codes[POPLAR_STATE_BLOCK];
+  unpackCodes(From.Bits, From.Codes, Count, Codes);
+  MomentFormat{From.Bits, IsSigned}.dequantize(Codes, *From.Scales, Count,
+                                               Wide);
+}
+
+static void roundBlock(bool IsSigned, const float *Wide, int64_t Count,
+                       const MomentBlocks &To) {
+  uint8_t Codes[POPLAR_STATE_BLOCK];
+  *To.Scales = MomentFormat{To.Bits, IsSigned}.quantize(Wide, Count, Codes);
+  packCodes(To.Bits, Codes, Count, To.Codes);
+}
+
 /// args: BlockUpdate; extent: elements.
 static void updateBlocksKernel(void *const *Args, int64_t, int64_t Begin,
                                int64_t End) {
@@ -247,13 +262,13 @@ static void updateBlocksKernel(void *const *Args, int64_t, int64_t Begin,
     int64_t Count = std::min<int64_t>(POPLAR_STATE_BLOCK, End - First);
     MomentBlocks M1 = Update.Moment1.from(First),
                  M2 = Update.Moment2.from(First);
-    dequantizeBlock(/*IsSigned=*/true, M1.Codes, *M1.Scales, Count, Wide1);
-    dequantizeBlock(/*IsSigned=*/false, M2.Codes, *M2.Scales, Count, Wide2);
+    widenBlock(/*IsSigned=*/true, M1, Count, Wide1);
+    widenBlock(/*IsSigned=*/false, M2, Count, Wide2);
     void *Own[] = {Update.Values + First, Update.Gradients + First, Wide1,
                    Wide2, const_cast<float *>(Update.Hyper)};
     Update.AdamW(Own, Count, 0, Count);
-    *M1.Scales = quantizeBlock(/*IsSigned=*/true, Wide1, Count, M1.Codes);
-    *M2.Scales = quantizeBlock(/*IsSigned=*/false, Wide2, Count, M2.Codes);
+    roundBlock(/*IsSigned=*/true, Wide1, Count, M1);
+    roundBlock(/*IsSigned=*/false, Wide2, Count, M2);
   }
 }
 

@@ -109,7 +109,7 @@ public:
   /// nn.adamw of the program; `Hyper` is the host's.
   void updateAdamW(float *Values, float *Gradients, float *Moment1,
                    float *Moment2, const float (&Hyper)[8], int64_t Count);
-  /// The same with moments in blocks of 8 bits, the first of which begin at the
+  /// The same with moments in blocks, the first of which begin at the
   /// first element. Moments are rounded after the update.
   void updateAdamW(float *Values, float *Gradients, const MomentBlocks &Moment1,
                    const MomentBlocks &Moment2, const float (&Hyper)[8],

@@ -137,8 +137,9 @@ static const CodeTable &getCodeTable(bool IsSigned) {
   return IsSigned ? Signed : Unsigned;
 }
 
-float poplar::runtime::quantizeBlock(bool IsSigned, const float *Values,
-                                     int64_t Count, uint8_t *Codes) {
+/// In 8 bits; returns the scale.
+static float quantizeBlock(bool IsSigned, const float *Values, int64_t Count,
+                           uint8_t *Codes) {
   const CodeTable &Table = getCodeTable(IsSigned);
   float Largest = findLargest(Values, Count), Inverse = invert(Largest);
   for (int64_t I = 0; I < Count; ++I)
@@ -146,13 +147,53 @@ float poplar::runtime::quantizeBlock(bool IsSigned, const float *Values,
   return Largest;
 }
 
-void poplar::runtime::dequantizeBlock(bool IsSigned, const uint8_t *Codes,
-                                      float Scale, int64_t Count,
-                                      float *Values) {
-  const std::array<float, 256> &Map =
-      IsSigned ? getDynamicMap() : getUnsignedDynamicMap();
+/// The code of the nearest value of a map of 4 bits; of two, the greater.
+static uint8_t findCode4(const float (&Map)[16], float Value) {
+  uint8_t Code = 0;
+  for (int Step = 8; Step; Step /= 2)
+    Code = static_cast<uint8_t>(Code + (Value >= Map[Code + Step] ? Step : 0));
+  int Next = std::min(Code + 1, 15);
+  bool IsAbove = Value - Map[Code] >= (Map[Next] - Map[Code]) * 0.5f;
+  return static_cast<uint8_t>(IsAbove ? Next : Code);
+}
+
+float MomentFormat::quantize(const float *Values, int64_t Count,
+                             uint8_t *Codes) const {
+  if (Bits == 4) {
+    const auto &Map = IsSigned ? signedMap4 : unsignedMap4;
+    float Largest = std::max(findLargest(Values, Count), 1e-12f);
+    for (int64_t I = 0; I < Count; ++I)
+      Codes[I] = findCode4(Map, Values[I] / Largest);
+    return Largest;
+  }
+  return quantizeBlock(IsSigned, Values, Count, Codes);
+}
+
+void MomentFormat::dequantize(const uint8_t *Codes, float Scale, int64_t Count,
+                              float *Values) const {
+  const float *Map =
+      Bits == 4 ? (IsSigned ? signedMap4 : unsignedMap4)
+                : (IsSigned ? getDynamicMap() : getUnsignedDynamicMap()).data();
   for (int64_t I = 0; I < Count; ++I)
     Values[I] = Map[Codes[I]] * Scale;
+}
+
+void poplar::runtime::packCodes(int32_t Bits, const uint8_t *Codes,
+                                int64_t Count, uint8_t *Out) {
+  if (Bits == 8)
+    std::copy_n(Codes, Count, Out);
+  else
+    for (int64_t I = 0; I < Count; I += 2)
+      Out[I / 2] = static_cast<uint8_t>(Codes[I] << 4 | Codes[I + 1]);
+}
+
+void poplar::runtime::unpackCodes(int32_t Bits, const uint8_t *From,
+                                  int64_t Count, uint8_t *Codes) {
+  if (Bits == 8)
+    std::copy_n(From, Count, Codes);
+  else
+    for (int64_t I = 0; I < Count; ++I)
+      Codes[I] = I % 2 ? From[I / 2] & 15 : From[I / 2] >> 4;
 }
 
 static bool areFinite(const float *Values, int64_t Count) {

@@ -37,19 +37,31 @@ std::array<float, 256> getCodeMiddles(const std::array<float, 256> &Map);
 struct MomentBlocks {
   uint8_t *Codes;
   float *Scales;
+  /// Of an element: 8 or 4.
+  int32_t Bits;
 
   /// The blocks from the one that begins at `Element` on.
   MomentBlocks from(int64_t Element) const {
-    return {Codes + Element, Scales + Element / POPLAR_STATE_BLOCK};
+    return {Codes + Element * Bits / 8, Scales + Element / POPLAR_STATE_BLOCK,
+            Bits};
   }
 };
 
-/// Quantises a block of a moment to codes of the signed or the unsigned map;
-/// returns its scale.
-float quantizeBlock(bool IsSigned, const float *Values, int64_t Count,
-                    uint8_t *Codes);
-void dequantizeBlock(bool IsSigned, const uint8_t *Codes, float Scale,
-                     int64_t Count, float *Values);
+/// How a moment is quantised: the first one has signs.
+struct MomentFormat {
+  int32_t Bits;
+  bool IsSigned;
+
+  /// Quantises a block to codes of a byte each; returns its scale.
+  float quantize(const float *Values, int64_t Count, uint8_t *Codes) const;
+  void dequantize(const uint8_t *Codes, float Scale, int64_t Count,
+                  float *Values) const;
+};
+
+/// Codes of a byte each, as they lie in blocks of `Bits` bits, and back.
+void packCodes(int32_t Bits, const uint8_t *Codes, int64_t Count, uint8_t *Out);
+void unpackCodes(int32_t Bits, const uint8_t *From, int64_t Count,
+                 uint8_t *Codes);
 
 /// Quantises a matrix; false if a value is not finite. `Out` has the bytes of
 /// the layout, of which those between parts become 0.

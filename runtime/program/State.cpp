@@ -40,7 +40,7 @@ int64_t poplar::runtime::countStored(const PoplarParameter &P) {
 }
 
 State::State(const PoplarProgram &Program, int Rank)
-    : Program(Program), Rank(Rank), IsInt8(Program.model->int8_states) {
+    : Program(Program), Rank(Rank), StateBits(Program.model->state_bits) {
   for (int64_t B = 0; B < Program.num_buckets; ++B) {
     const PoplarBucket &Bucket = Program.buckets[B];
     Shard S = {};
@@ -48,8 +48,8 @@ State::State(const PoplarProgram &Program, int Rank)
       int64_t Place = Rank % getShardGroupSize(Program);
       S.Begin = isWhole(B) ? 0 : Bucket.bounds[Place];
       S.End = isWhole(B) ? Bucket.elements : Bucket.bounds[Place + 1];
-      S.Int8States =
-          std::max<int64_t>(std::min(countInt8States(B), S.End) - S.Begin, 0);
+      S.BlockStates =
+          std::max<int64_t>(std::min(countBlockStates(B), S.End) - S.Begin, 0);
     }
     Shards.push_back(S);
   }
@@ -71,7 +71,7 @@ State::State(const PoplarProgram &Program, int Rank)
   bind(nullptr, nullptr); // for the size
 }
 
-bool State::hasInt8States(const PoplarParameter &P) const {
+bool State::hasBlockStates(const PoplarParameter &P) const {
   int64_t Elements = P.elements;
   if (const PoplarSlice *S = P.slice) {
     if (poplar_cuts_blocks(S->rank, S->shape, S->dim, S->num_ranges, S->ranges,
@@ -81,15 +81,15 @@ bool State::hasInt8States(const PoplarParameter &P) const {
     for (int64_t D = 0; D < S->rank; ++D)
       Elements *= S->shape[D];
   }
-  return IsInt8 && !Program.buckets[P.bucket].frozen &&
-         Elements >= POPLAR_SMALLEST_INT8_STATES;
+  return !Program.buckets[P.bucket].frozen &&
+         poplar_has_block_states(StateBits, Elements);
 }
 
-int64_t State::countInt8States(int64_t Bucket) const {
+int64_t State::countBlockStates(int64_t Bucket) const {
   int64_t Result = 0;
   for (int64_t I = 0; I < Program.num_parameters; ++I) {
     const PoplarParameter &P = Program.parameters[I];
-    if (P.bucket == Bucket && hasInt8States(P))
+    if (P.bucket == Bucket && hasBlockStates(P))
       Result = std::max(Result, P.offset + countStateBlocks(P.elements) *
                                                POPLAR_STATE_BLOCK);
   }
@@ -152,10 +152,12 @@ void State::bind(char *NewArena, char *ShardMemory) {
             : reinterpret_cast<float *>(Arena + Bucket.gradient) + S.Begin;
     for (auto [Blocks, Moment] : {std::pair(&S.Blocks1, &S.Moment1),
                                   std::pair(&S.Blocks2, &S.Moment2)}) {
-      char *Codes = Place(poplar_state_bytes(S.Int8States));
-      *Blocks = {reinterpret_cast<uint8_t *>(Codes),
-                 reinterpret_cast<float *>(Codes + S.Int8States)};
-      *Moment = PlaceF32(S.size() - S.Int8States);
+      char *Codes = Place(poplar_state_bytes(StateBits, S.BlockStates));
+      *Blocks = {
+          reinterpret_cast<uint8_t *>(Codes),
+          reinterpret_cast<float *>(Codes + S.BlockStates * StateBits / 8),
+          StateBits};
+      *Moment = PlaceF32(S.size() - S.BlockStates);
     }
     if (!Bucket.residuals)
       continue;

@@ -26,9 +26,9 @@ class Executor;
 struct Shard {
   int64_t Begin, End;
   float *Master, *Gradient;
-  /// Moments of the first `Int8States` elements are in blocks of 8 bits; in f32
-  /// those of the others.
-  int64_t Int8States;
+  /// Moments of the first `BlockStates` elements are in blocks; in f32 those of
+  /// the others.
+  int64_t BlockStates;
   MomentBlocks Blocks1, Blocks2;
   float *Moment1, *Moment2;
   /// Working copy; the master itself where that is in f32. Of a frozen bucket
@@ -43,7 +43,7 @@ struct Shard {
   /// The address of an element of the shard in one of the f32 arrays.
   float *find(float *Shard::*Array, int64_t Element) const {
     bool IsMoment = Array == &Shard::Moment1 || Array == &Shard::Moment2;
-    return this->*Array + (Element - (IsMoment ? Int8States : 0));
+    return this->*Array + (Element - (IsMoment ? BlockStates : 0));
   }
 };
 
@@ -106,20 +106,19 @@ public:
   }
   /// The whole working copy of a parameter, null where it is sharded.
   char *working(const PoplarParameter &P) const;
-  /// Whether moments of a parameter are in blocks of 8 bits: not those of a
-  /// part that cuts blocks of its tensor.
-  bool hasInt8States(const PoplarParameter &P) const;
-  /// Whether those of large parameters are.
-  bool hasInt8States() const { return IsInt8; }
+  /// Whether moments of a parameter are in blocks: not those of a part that
+  /// cuts blocks of its tensor.
+  bool hasBlockStates(const PoplarParameter &P) const;
+  /// Bits of an element of those of large parameters: 8, 4, or 0 for f32.
+  int32_t getStateBits() const { return StateBits; }
 
 private:
-  /// Elements of a bucket, from its start on, whose moments are in 8 bits.
-  int64_t countInt8States(int64_t Bucket) const;
+  /// Elements of a bucket, from its start on, whose moments are in blocks.
+  int64_t countBlockStates(int64_t Bucket) const;
 
   const PoplarProgram &Program;
   int Rank;
-  /// Whether moments of large parameters are in 8 bits.
-  bool IsInt8;
+  int32_t StateBits;
   int64_t ShardBytes = 0;
   char *Arena = nullptr;
   /// Until bind(), offsets in the shard memory or -1.
@@ -136,7 +135,7 @@ comm::Type getWireType(int32_t Type);
 int64_t getTypeBytes(int32_t Type);
 /// PoplarType of the elements of a bucket's working copy.
 int32_t getWorkingType(const PoplarProgram &Program, int64_t Bucket);
-/// Blocks of 8-bit moments of so many elements.
+/// Blocks of moments of so many elements.
 inline int64_t countStateBlocks(int64_t Elements) {
   return (Elements + POPLAR_STATE_BLOCK - 1) / POPLAR_STATE_BLOCK;
 }

@@ -111,7 +111,7 @@ void Optimizer::adamw(int64_t Bucket) {
   for (size_t I = 0; I < Pieces.size();) {
     const Piece &Part = Pieces[I];
     bool Decays = Program.parameters[Part.Parameter].decay,
-         HasBlocks = Part.Offset < S.Int8States;
+         HasBlocks = Part.Offset < S.BlockStates;
     Hyper[4] = Decays ? static_cast<float>(Settings.WeightDecay) : 0.0f;
     float *Master = S.Master + Part.Offset,
           *Gradient = S.Gradient + Part.Offset;

@@ -145,15 +145,16 @@ static std::string describe(mlir::ModuleOp module, const Arguments &arguments,
                             quantized, arguments.frozenFormat, bytes,
                             8.0 * double(bytes) / double(quantized),
                             arguments.quantizesExperts ? " and experts" : "");
-  int64_t int8States = 0;
+  int64_t blockStates = 0;
   for (auto parameter : module.getOps<poplar::nn::ParameterOp>())
-    if (poplar::zero::hasInt8States(parameter))
-      int8States += llvm::cast<mlir::RankedTensorType>(parameter.getType())
-                        .getNumElements();
-  if (int8States)
+    if (poplar::zero::hasBlockStates(parameter))
+      blockStates += llvm::cast<mlir::RankedTensorType>(parameter.getType())
+                         .getNumElements();
+  if (blockStates)
     stream << llvm::formatv("optimizer moments of {0:N} of {1:N} trained "
-                            "parameters in blocks of 8 bits\n",
-                            int8States, trained);
+                            "parameters in blocks of {2} bits\n",
+                            blockStates, trained,
+                            poplar::zero::getStateBits(module));
   int64_t rounded = 0, linears = 0;
   module.walk([&](poplar::nn::LinearOp linear) {
     ++linears;
@@ -329,21 +330,24 @@ static bool changeLayers(mlir::ModuleOp module, Arguments &arguments,
   return mlir::succeeded(passes.run(module));
 }
 
-/// Has the optimizer keep moments in 8 bits. Fails with `error` set.
-static bool narrowStates(mlir::ModuleOp module, std::string &error) {
+/// Has the optimizer keep moments in so many bits. Fails with `error` set.
+static bool narrowStates(mlir::ModuleOp module, int64_t bits,
+                         std::string &error) {
   poplar::nn::Model model = poplar::nn::Model::of(module);
-  model.setInt8States(true);
+  model.setStateBits(bits);
   model.attachTo(module);
   auto parameters = module.getOps<poplar::nn::ParameterOp>();
   if (llvm::any_of(parameters, [](poplar::nn::ParameterOp parameter) {
-        return poplar::zero::hasInt8States(parameter);
+        return poplar::zero::hasBlockStates(parameter);
       }))
     return true;
   error =
-      llvm::formatv("the model trains no parameter of {0} elements, and the "
-                    "optimizer states of smaller ones stay f32: leave out "
+      llvm::formatv("the model trains no parameter of {0} elements{1}, and the "
+                    "optimizer states of {2} stay f32: leave out "
                     "--optimizer-states",
-                    POPLAR_SMALLEST_INT8_STATES)
+                    POPLAR_SMALLEST_BLOCK_STATES,
+                    bits == 4 ? " or more, in whole blocks of 256" : "",
+                    bits == 4 ? "others" : "smaller ones")
           .str();
   return false;
 }
@@ -525,11 +529,12 @@ void addImportCommand(CLI::App &app, int &status) {
       ->required();
   command
       ->add_option("--optimizer-states", arguments->optimizerStates,
-                   "Format of AdamW's moments: f32, or int8, which is 8 bits a "
-                   "value in blocks of 256 with a scale each; parameters of "
-                   "fewer than 4096 elements keep f32 (default: f32)")
+                   "Format of AdamW's moments: f32, or int8 or int4, which are "
+                   "8 or 4 bits a value in blocks of 256 with a scale each; "
+                   "parameters of fewer than 4096 elements keep f32 (default: "
+                   "f32)")
       ->type_name("FORMAT")
-      ->check(CLI::IsMember({kWideStates, "int8"}));
+      ->check(CLI::IsMember({kWideStates, "int8", "int4"}));
   command->add_flag("--fp8-products", arguments->fp8Products,
                     "Round the operands of products of linear layers to 8 bits "
                     "(e4m3, a scale for each row), forward and for gradients "
@@ -587,7 +592,8 @@ void addImportCommand(CLI::App &app, int &status) {
       return;
     }
     if (arguments->optimizerStates != kWideStates &&
-        !narrowStates(*module, error)) {
+        !narrowStates(*module, arguments->optimizerStates == "int8" ? 8 : 4,
+                      error)) {
       status = reportError(arguments->config + ": " + error);
       return;
     }

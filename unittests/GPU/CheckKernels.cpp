@@ -333,7 +333,8 @@ void Checks::check(const json::Value &Case, bool PrintAll) {
   }
   if (int64_t States = Case.integer("states", 0)) {
     Dev->synchronize();
-    std::string Wrong = gputest::findWrongStates(States);
+    std::string Wrong = gputest::findWrongStates(
+        States, static_cast<int32_t>(Case.integer("bits", 8)));
     Failures += !Wrong.empty();
     if (!Wrong.empty() || PrintAll)
       std::printf("%-7s%s: %s\n", Wrong.empty() ? "ok" : "FAILED", Name.c_str(),

@@ -24,11 +24,12 @@ constexpr int64_t Block = POPLAR_STATE_BLOCK;
 
 /// Both moments, as a program has them and in f32.
 struct States {
-  explicit States(int64_t Count)
+  States(int64_t Count, int32_t Bits)
       : Wide{std::vector<float>(Count), std::vector<float>(Count)} {
+    int64_t Blocks = (Count + Block - 1) / Block;
     for (int M = 0; M < 2; ++M) {
-      Codes[M].resize(static_cast<size_t>((Count + Block - 1) / Block * Block));
-      Scales[M].resize(Codes[M].size() / static_cast<size_t>(Block));
+      Codes[M].resize(static_cast<size_t>(Blocks * Block * Bits / 8));
+      Scales[M].resize(static_cast<size_t>(Blocks));
     }
   }
   std::vector<uint8_t> Codes[2];
@@ -83,31 +84,32 @@ std::string compare(const char *What, const std::vector<T> &Expected,
 
 } // namespace
 
-std::string gputest::findWrongStates(int64_t Count) {
-  States Host(Count), Got(Count);
+std::string gputest::findWrongStates(int64_t Count, int32_t Bits) {
+  States Host(Count, Bits), Got(Count, Bits);
   fill(Host);
   std::vector<float> Back[2] = {Host.Wide[0], Host.Wide[1]};
   for (int M = 0; M < 2; ++M)
     for (int64_t First = 0; First < Count; First += Block) {
       int64_t Size = std::min(Block, Count - First), B = First / Block;
-      uint8_t *Codes = Host.Codes[M].data() + First;
-      float Scale =
-          quantizeBlock(M == 0, Host.Wide[M].data() + First, Size, Codes);
+      MomentFormat Format{Bits, M == 0};
+      uint8_t Codes[Block];
+      float Scale = Format.quantize(Host.Wide[M].data() + First, Size, Codes);
+      packCodes(Bits, Codes, Size, Host.Codes[M].data() + First * Bits / 8);
       Host.Scales[M][static_cast<size_t>(B)] = Scale;
-      dequantizeBlock(M == 0, Codes, Scale, Size, Back[M].data() + First);
+      Format.dequantize(Codes, Scale, Size, Back[M].data() + First);
     }
   auto Bytes = static_cast<int64_t>(Host.Codes[0].size());
   WireKernels Kernels;
   Kernels.prepareTables();
   Allocation Codes[2] = {Allocation(Bytes), Allocation(Bytes)},
-             Scales[2] = {Allocation(Bytes / Block * 4),
-                          Allocation(Bytes / Block * 4)},
+             Scales[2] = {Allocation(4 * (Count / Block + 1)),
+                          Allocation(4 * (Count / Block + 1))},
              Wide[2] = {Allocation(4 * Count), Allocation(4 * Count)};
   MomentBlocks Blocks[2];
   float *Values[2];
   for (int M = 0; M < 2; ++M) {
     Blocks[M] = {reinterpret_cast<uint8_t *>(Codes[M].data()),
-                 reinterpret_cast<float *>(Scales[M].data())};
+                 reinterpret_cast<float *>(Scales[M].data()), Bits};
     Values[M] = reinterpret_cast<float *>(Wide[M].data());
     copyIn(Host.Wide[M], Wide[M]);
     // What lies behind the last element stays as it is.

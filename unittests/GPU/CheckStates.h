@@ -14,10 +14,10 @@
 
 namespace gputest {
 
-/// Rounds moments of `Count` elements to blocks of 8 bits and widens them
-/// again, in the current context. Returns the first that has other bits than on
-/// the host, or nothing.
-std::string findWrongStates(int64_t Count);
+/// Rounds moments of `Count` elements to blocks of so many bits, 8 or 4, and
+/// widens them again, in the current context. With 4 bits, these are whole
+/// blocks. Returns the first that has other bits than on the host, or nothing.
+std::string findWrongStates(int64_t Count, int32_t Bits);
 
 } // namespace gputest
 

@@ -85,7 +85,7 @@ void KernelCases::add(const KernelCase &entry) {
                                         {"c_row", gemm->c_row},
                                         {"fp8", gemm->fp8}};
   else if (entry.states)
-    object["states"] = entry.states;
+    object["states"] = entry.states, object["bits"] = entry.stateBits;
   else
     object["kernel"] = entry.kernel;
   cases.push_back(std::move(object));

@@ -48,9 +48,9 @@ struct KernelCase {
   std::vector<Buffer> before, after;
   /// The tolerance of buffers that change.
   double tolerance;
-  /// Instead of all that: elements of optimizer states in 8 bits, whose kernels
-  /// are the runtime's own.
-  int64_t states = 0;
+  /// Instead of all that: elements of optimizer states in `stateBits`, whose
+  /// kernels are the runtime's own.
+  int64_t states = 0, stateBits = 8;
 };
 
 class KernelCases {

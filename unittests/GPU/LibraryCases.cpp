@@ -692,6 +692,10 @@ void LibraryCases::addStates() {
   // Blocks of every kind, and a part of one.
   entry.states = 9 * 256 + 77;
   cases.add(entry);
+  entry.name = "4-bit optimizer states";
+  entry.states = 9 * 256;
+  entry.stateBits = 4;
+  cases.add(entry);
 }
 
 /// Notes a product that is not finite.

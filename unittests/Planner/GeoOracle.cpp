@@ -49,7 +49,7 @@ GeoProblem poplar::makeRandomGeo(std::mt19937 &random) {
     kind.fixedBytes = below(20);
     kind.state.replicated = below(6);
     kind.state.sharded = below(12);
-    kind.state.savedStates = kind.state.sharded / 2;
+    kind.state.savedByInt8 = kind.state.sharded / 2;
     kind.state.frozen = below(6);
     kind.optimizerSeconds = below(3) * 0.01;
     GeoProblem::Mode mode;
@@ -212,7 +212,7 @@ const GeoProblem::Mode *Definition::getMode(size_t j, size_t k) const {
            bytes = it.fixedBytes + work + frozen * it.state.frozen +
                    inFlight * sum(mode.savedBytes, j) +
                    getElements(j) * it.state.replicated +
-                   shard * it.state.sharded - int8 * it.state.savedStates;
+                   shard * it.state.sharded - int8 * it.state.savedByInt8;
     if (bytes <= it.memory * (1 + 1e-9))
       return &mode;
   }

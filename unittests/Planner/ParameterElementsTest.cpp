@@ -54,6 +54,8 @@ TEST(ParameterElements, TheLastShardHasTheFewestInt8States) {
   EXPECT_EQ(all.getShard(1, 4), (ParameterElements{25, 0, 8, 3}));
   // Two devices hold as much each.
   EXPECT_EQ(all.getShard(2, 4), all.getShard(1, 2));
+  EXPECT_EQ((ParameterElements{100, 0, 30, 9, 64}.getShard(1, 2)),
+            (ParameterElements{50, 0, 15, 5, 14}));
 }
 
 TEST(ParameterElements, QuantizedBytesTravelAsTheyAre) {
@@ -65,7 +67,7 @@ TEST(ParameterElements, ErrorsNameTheUnit) {
   UnitElements elements = makeUnits();
   elements.units[1].int8States = 201;
   EXPECT_EQ(elements.check(),
-            "units[1]: more moments have 8 bits than are trained");
+            "units[1]: more moments are in blocks than are trained");
   elements = makeUnits();
   elements.units[2].frozen = -1;
   EXPECT_EQ(elements.check(), "units[2]: must not be negative");
@@ -90,6 +92,10 @@ TEST(ParameterBytes, EachKindIsShardedFromItsStageOn) {
             (6 * 1024 + 12 * 256 + 200 + 80) / 2);
   EXPECT_EQ(StateRates::of(half, 1).getBytes({512, 512, 0, 0}, 1),
             18 * 512 - saved);
+  // In 4 bits, a moment of 256 elements takes 128 bytes and a scale.
+  int64_t narrow = 18 * 512 - 2 * (4 * 512 - 256 - 2 * 4);
+  EXPECT_EQ(getStateBytes(half, 0, {512, 0, 0, 0, 512}, {}), narrow);
+  EXPECT_EQ(StateRates::of(half, 1).getBytes({512, 0, 0, 0, 512}, 1), narrow);
 }
 
 } // namespace

@@ -20,6 +20,7 @@
 #include <array>
 #include <cmath>
 #include <gtest/gtest.h>
+#include <numeric>
 #include <omp.h>
 #include <vector>
 
@@ -96,8 +97,8 @@ TEST(Quantized, CodesOfMomentsAreTheNearest) {
       std::copy_n(Values.begin() + static_cast<ptrdiff_t>(First), Count, Block);
       Block[Count] = 1;
       uint8_t Codes[256];
-      float Scale = quantizeBlock(IsSigned, Block,
-                                  static_cast<int64_t>(Count) + 1, Codes);
+      float Scale = MomentFormat{8, IsSigned}.quantize(
+          Block, static_cast<int64_t>(Count) + 1, Codes);
       EXPECT_EQ(Scale, 1.0f);
       for (size_t I = 0; I <= Count; ++I) {
         size_t Nearest = 0;
@@ -114,18 +115,57 @@ TEST(Quantized, MomentsComeBack) {
   std::vector<float> Values = makeMatrix(1, 256), Back(256);
   std::vector<uint8_t> Codes(256);
   Values[7] = -0.5f; // the largest magnitude
-  float Scale = quantizeBlock(true, Values.data(), 256, Codes.data());
+  MomentFormat Signed{8, true}, Unsigned{8, false};
+  float Scale = Signed.quantize(Values.data(), 256, Codes.data());
   EXPECT_EQ(Scale, 0.5f);
-  dequantizeBlock(true, Codes.data(), Scale, 256, Back.data());
+  Signed.dequantize(Codes.data(), Scale, 256, Back.data());
   for (size_t I = 0; I < Values.size(); ++I)
     EXPECT_NEAR(Back[I], Values[I], 0.5f / 64) << I;
   // A block of zeros has no scale.
   std::fill(Values.begin(), Values.end(), 0.0f);
-  Scale = quantizeBlock(false, Values.data(), 200, Codes.data());
-  dequantizeBlock(false, Codes.data(), Scale, 200, Back.data());
+  Scale = Unsigned.quantize(Values.data(), 200, Codes.data());
+  Unsigned.dequantize(Codes.data(), Scale, 200, Back.data());
   EXPECT_EQ(Scale, 0.0f);
   for (size_t I = 0; I < 200; ++I)
     EXPECT_EQ(Back[I], 0.0f);
+}
+
+// Against a search of all values of the map; the greater of two is taken.
+TEST(Quantized, CodesOfFourBitsAreTheNearest) {
+  for (bool IsSigned : {true, false}) {
+    MomentFormat Format{4, IsSigned};
+    float Map[16];
+    uint8_t All[16];
+    std::iota(All, All + 16, uint8_t(0));
+    Format.dequantize(All, 1, 16, Map);
+    EXPECT_TRUE(std::is_sorted(Map, Map + 16));
+    std::vector<float> Values = {1, 0, 1e-9f, IsSigned ? -1.0f : 0.01f};
+    for (size_t I = 0; I + 1 < 16; ++I) {
+      float Middle = Map[I] + (Map[I + 1] - Map[I]) * 0.5f;
+      for (float Value : {Map[I], Middle, std::nextafter(Middle, -2.0f),
+                          std::nextafter(Middle, 2.0f)})
+        Values.push_back(Value);
+    }
+    std::vector<uint8_t> Codes(Values.size()), Packed(Values.size() / 2),
+        Back(Values.size());
+    auto Count = static_cast<int64_t>(Values.size());
+    EXPECT_EQ(Format.quantize(Values.data(), Count, Codes.data()), 1.0f);
+    for (size_t I = 0; I < Values.size(); ++I) {
+      size_t Nearest = 0;
+      for (size_t C = 1; C < 16; ++C)
+        if (Values[I] - Map[C - 1] >= (Map[C] - Map[C - 1]) * 0.5f)
+          Nearest = C;
+      EXPECT_EQ(Codes[I], Nearest) << Values[I];
+    }
+    packCodes(4, Codes.data(), Count, Packed.data());
+    unpackCodes(4, Packed.data(), Count, Back.data());
+    EXPECT_EQ(Back, Codes);
+  }
+  // A block of zeros has a scale, and second moments of it are not 0.
+  float Zeros[256] = {};
+  uint8_t Codes[256];
+  EXPECT_EQ((MomentFormat{4, false}.quantize(Zeros, 256, Codes)), 1e-12f);
+  EXPECT_EQ(Codes[0], 0);
 }
 
 TEST(Quantized, RangesAndNarrowFormatsAreThoseOfTheWhole) {

@@ -36,21 +36,35 @@
 /// Elements that a thread of a GPU dequantises.
 #define POPLAR_DEQUANTIZED_TOGETHER 8
 
-/// Moments of AdamW in 8 bits (Dettmers et al., 8-bit Optimizers via Block-wise
-/// Quantization, 2022), where the program's description says `int8_states`: a
-/// byte an element, its place in the dynamic map of 8 bits, which has signs for
-/// the first moment and none for the second; and an f32 scale, the largest
-/// magnitude of a block of POPLAR_STATE_BLOCK elements.
+/// Moments of AdamW in blocks of POPLAR_STATE_BLOCK elements, each with an f32
+/// scale, where the program's description has `state_bits`:
 ///   moment = map[code] * scale
-/// Those of parameters with fewer elements than POPLAR_SMALLEST_INT8_STATES are
-/// f32. In a bucket, the others come first; they, and the shards that begin
-/// among them, begin at multiples of a block. Scales lie behind the codes.
+///   8 bits  a byte an element, its place in the dynamic map of 8 bits, which
+///           has signs for the first moment and none for the second (Dettmers
+///           et al., 8-bit Optimizers via Block-wise Quantization, 2022). The
+///           scale is the largest magnitude.
+///   4 bits  the first of two elements in the high bits: places in a dynamic
+///           map of 4 bits for the first moment, and in sixteenths for the
+///           second (Li et al., Memory Efficient Optimizers with 4-bit States,
+///           2023, as torchao has them). The scale is the largest magnitude,
+///           and at least 1e-12.
+/// Moments of parameters with fewer elements than POPLAR_SMALLEST_BLOCK_STATES
+/// are f32, and in 4 bits those of parameters that do not end with a block. In
+/// a bucket, the others come first; they, and the shards that begin among them,
+/// begin at multiples of a block. Scales lie behind the codes.
 #define POPLAR_STATE_BLOCK 256
-#define POPLAR_SMALLEST_INT8_STATES 4096
+#define POPLAR_SMALLEST_BLOCK_STATES 4096
 
 /// Bytes of a moment of whole blocks.
-static inline int64_t poplar_state_bytes(int64_t elements) {
-  return elements + elements / POPLAR_STATE_BLOCK * 4;
+static inline int64_t poplar_state_bytes(int32_t bits, int64_t elements) {
+  return elements * bits / 8 + elements / POPLAR_STATE_BLOCK * 4;
+}
+
+/// Whether moments of a parameter, of which none is cut inside of a block, are
+/// in blocks.
+static inline int poplar_has_block_states(int32_t bits, int64_t elements) {
+  return bits != 0 && elements >= POPLAR_SMALLEST_BLOCK_STATES &&
+         (bits != 4 || elements % POPLAR_STATE_BLOCK == 0);
 }
 
 /// Where the parts begin, in bytes, each at a multiple of 4: codes of values at

@@ -77,6 +77,17 @@ constexpr DynamicMap makeDynamicMap(bool isSigned) {
   return map;
 }
 
+/// The map of 4 bits with signs: three decades of the same kind.
+constexpr float signedMap4[16] = {-0.8875f, -0.6625f, -0.4375f, -0.21249999f,
+                                  -0.0775f, -0.0325f, -0.0055f, 0.0f,
+                                  0.0055f,  0.0325f,  0.0775f,  0.21249999f,
+                                  0.4375f,  0.6625f,  0.8875f,  1.0f};
+
+/// The one without: sixteenths. 0 is none of them.
+constexpr float unsignedMap4[16] = {
+    0.0625f, 0.125f, 0.1875f, 0.25f, 0.3125f, 0.375f, 0.4375f, 0.5f,
+    0.5625f, 0.625f, 0.6875f, 0.75f, 0.8125f, 0.875f, 0.9375f, 1.0f};
+
 } // namespace poplar
 
 #endif // POPLAR_RUNTIME_QUANTIZEDMAPS_H

@@ -66,6 +66,7 @@ int64_t poplar::getTurnBytes(ModuleOp program, int64_t rank) {
 
 int64_t poplar::getShardBytes(ModuleOp program, int64_t rank) {
   zero::ProgramInfo info = zero::ProgramInfo::get(program);
+  int32_t stateBits = zero::getStateBits(program);
   int64_t bytes = 0;
   SymbolTableCollection symbols;
   std::optional<Plan> plan;
@@ -92,11 +93,11 @@ int64_t poplar::getShardBytes(ModuleOp program, int64_t rank) {
       add(4); // master
     if (!copies.getGradient())
       add(4); // gradient
-    int64_t int8States = std::max<int64_t>(
-        std::min(zero::countInt8States(bucket, symbols), end) - begin, 0);
+    int64_t blockStates = std::max<int64_t>(
+        std::min(zero::countBlockStates(bucket, symbols), end) - begin, 0);
     for (int moment = 0; moment < 2; ++moment) {
-      addBytes(poplar_state_bytes(int8States));
-      addBytes((elements - int8States) * 4);
+      addBytes(poplar_state_bytes(stateBits, blockStates));
+      addBytes((elements - blockStates) * 4);
     }
     // What a GPU's sums owe is in the memory of its host.
     if (plan && StringRef(info.target).starts_with("host"))

@@ -128,6 +128,9 @@ LogicalResult ModelVerifier::verifyKeys() {
       format && !symbolizeQuantizedFormat(*format))
     return module.emitError("nn.model: frozen_format is ")
            << showName(*format) << ", expected nf4, nf4_double or int8";
+  if (auto bits = model.getStateBits(); bits && *bits != 8 && *bits != 4)
+    return module.emitError("nn.model: state_bits is ")
+           << *bits << ", expected 8 or 4";
   if (auto architecture = model.getArchitecture();
       architecture && !isName(*architecture))
     return module.emitError("nn.model: architecture is ")

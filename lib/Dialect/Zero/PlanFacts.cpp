@@ -54,7 +54,8 @@ TrafficCounter::TrafficCounter(ModuleOp module, ModelFacts &model)
       bucketOf[parameter] = bucket;
     someAreFrozen |= bucket.getFrozen();
     ++model.buckets;
-    model.parameters.int8States += zero::countInt8States(bucket, symbols);
+    model.parameters.getBlockStates(zero::getStateBits(module)) +=
+        zero::countBlockStates(bucket, symbols);
     if (bucket.getQuantized()) {
       model.parameters.quantizedBytes += size;
       model.largestQuantizedBucket =

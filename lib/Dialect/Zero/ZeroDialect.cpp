@@ -286,7 +286,7 @@ FailureOr<BucketLayout> BucketLayout::get(BucketOp bucket,
       return failure();
     sizes.push_back(
         nn::getStoredElements(cast<RankedTensorType>(parameter.getType())));
-    if (hasInt8States(parameter))
+    if (hasBlockStates(parameter))
       sizes.back() = llvm::alignTo(sizes.back(), POPLAR_STATE_BLOCK);
   }
   return BucketLayout(sizes,
@@ -297,11 +297,11 @@ FailureOr<BucketLayout> BucketLayout::get(BucketOp bucket,
 // Optimizer states
 //===----------------------------------------------------------------------===//
 
-bool zero::hasInt8States(ModuleOp module) {
-  return nn::Model::of(module).getInt8States().value_or(false);
+int32_t zero::getStateBits(ModuleOp module) {
+  return static_cast<int32_t>(nn::Model::of(module).getStateBits().value_or(0));
 }
 
-bool zero::hasInt8States(nn::ParameterOp parameter) {
+bool zero::hasBlockStates(nn::ParameterOp parameter) {
   int64_t elements =
       cast<RankedTensorType>(parameter.getType()).getNumElements();
   bool isCut = false;
@@ -312,12 +312,14 @@ bool zero::hasInt8States(nn::ParameterOp parameter) {
                                int64_t(slice.getRanges().size() / 2),
                                slice.getRanges().data(), POPLAR_STATE_BLOCK);
   }
-  return !parameter.getFrozen() && !isCut &&
-         elements >= POPLAR_SMALLEST_INT8_STATES &&
-         hasInt8States(parameter->getParentOfType<ModuleOp>());
+  if (parameter.getFrozen() || isCut)
+    return false;
+  int32_t bits = getStateBits(parameter->getParentOfType<ModuleOp>());
+  return poplar_has_block_states(bits, elements);
 }
 
-int64_t zero::countInt8States(BucketOp bucket, SymbolTableCollection &symbols) {
+int64_t zero::countBlockStates(BucketOp bucket,
+                               SymbolTableCollection &symbols) {
   BucketLayout layout = *BucketLayout::get(bucket, symbols);
   int64_t end = 0;
   for (auto [name, offset] :
@@ -326,7 +328,7 @@ int64_t zero::countInt8States(BucketOp bucket, SymbolTableCollection &symbols) {
     auto parameter =
         symbols.lookupNearestSymbolFrom<nn::ParameterOp>(bucket, name);
     auto type = cast<RankedTensorType>(parameter.getType());
-    if (hasInt8States(parameter))
+    if (hasBlockStates(parameter))
       end = offset + llvm::alignTo(type.getNumElements(), POPLAR_STATE_BLOCK);
   }
   return end;

@@ -264,13 +264,13 @@ LogicalResult BucketOp::verifySymbolUses(SymbolTableCollection &symbols) {
     format = element;
     if (!seen.insert(name).second)
       return emitOpError("names ") << name << " twice";
-    bool isInt8 = hasInt8States(parameter);
-    if (isInt8 && hasWideStates)
+    bool isInBlocks = hasBlockStates(parameter);
+    if (isInBlocks && hasWideStates)
       return emitOpError("has ")
              << name
-             << ", whose moments are in blocks of 8 bits, behind a parameter "
+             << ", whose moments are in blocks, behind a parameter "
                 "whose moments are in f32: they come first";
-    hasWideStates |= !isInt8;
+    hasWideStates |= !isInBlocks;
   }
   if (getPositions() &&
       (!getGroups() || getGroups()->size() != getPositions()->size()))
@@ -291,12 +291,12 @@ LogicalResult BucketOp::verifySymbolUses(SymbolTableCollection &symbols) {
              << rank << " and " << rank + 1
              << " that overlap: bounds fall from " << (*bounds)[rank] << " to "
              << (*bounds)[rank + 1];
-  int64_t int8States = countInt8States(*this, symbols);
+  int64_t blockStates = countBlockStates(*this, symbols);
   for (auto [rank, bound] : llvm::enumerate(*bounds))
-    if (bound < int8States && bound % POPLAR_STATE_BLOCK != 0)
+    if (bound < blockStates && bound % POPLAR_STATE_BLOCK != 0)
       return emitOpError("has a shard of rank ")
              << rank << " that begins at " << bound
-             << ", in the middle of a block of 8-bit moments: expected a "
+             << ", in the middle of a block of moments: expected a "
                 "multiple of "
              << POPLAR_STATE_BLOCK;
   if (bounds->back() != elements)

@@ -48,7 +48,8 @@ static std::string checkKind(const GeoProblem::Kind &kind, size_t units) {
         std::pair(kind.fixedBytes, "fixedBytes"),
         std::pair(kind.state.replicated, "state.replicated"),
         std::pair(kind.state.sharded, "state.sharded"),
-        std::pair(kind.state.savedStates, "state.savedStates"),
+        std::pair(kind.state.savedByInt8, "state.savedByInt8"),
+        std::pair(kind.state.savedByInt4, "state.savedByInt4"),
         std::pair(kind.state.frozen, "state.frozen"),
         std::pair(kind.state.quantized, "state.quantized"),
         std::pair(kind.optimizerSeconds, "optimizerSeconds")})

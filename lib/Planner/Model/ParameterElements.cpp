@@ -22,8 +22,10 @@ ParameterElements ParameterElements::getShard(int64_t holders,
   ParameterElements shard = combine(*this, [&](int64_t all, int64_t) {
     return divideUp(all * holders, ranks);
   });
-  shard.int8States =
-      std::max<int64_t>(shard.trained - (trained - int8States), 0);
+  for (auto states :
+       {&ParameterElements::int8States, &ParameterElements::int4States})
+    shard.*states =
+        std::max<int64_t>(shard.trained - (trained - this->*states), 0);
   return shard;
 }
 
@@ -32,8 +34,9 @@ std::string ParameterElements::check() const {
       {}, [](int64_t value, int64_t zero) { return std::min(value, zero); });
   if (least != ParameterElements())
     return "must not be negative";
-  return int8States > trained ? "more moments have 8 bits than are trained"
-                              : "";
+  return int8States + int4States > trained
+             ? "more moments are in blocks than are trained"
+             : "";
 }
 
 ParameterElements UnitElements::count(int first, int end) const {
@@ -48,6 +51,7 @@ ParameterElements UnitElements::countTiedOutside(int first, int end) const {
   if ((first == 0) != (end == size())) {
     outside.trained = tied.trained;
     outside.int8States = tied.int8States;
+    outside.int4States = tied.int4States;
   }
   return outside;
 }

@@ -233,11 +233,11 @@ FailureOr<ModelSharding::Sharded> ModelSharding::Unit::run() {
 // The model
 //===----------------------------------------------------------------------===//
 
-// Where it can be, moments in 8 bits are divided between blocks.
+// Where it can be, moments in blocks are divided between blocks.
 ModelSharding::ModelSharding(ModuleOp module, ArrayRef<int64_t> parts,
                              int64_t position)
     : module(module), isJoining(position == int64_t(parts.size())) {
-  int64_t block = zero::hasInt8States(module) ? POPLAR_STATE_BLOCK : 1;
+  int64_t block = zero::getStateBits(module) ? POPLAR_STATE_BLOCK : 1;
   for (int64_t own = isJoining ? 0 : position;
        own < (isJoining ? position : position + 1); ++own)
     groups.push_back(nn::TensorGroup(parts, own, block));

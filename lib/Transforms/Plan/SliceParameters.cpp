@@ -271,11 +271,11 @@ void Slicing::divideBucket(zero::BucketOp bucket) {
   OpBuilder builder(bucket);
   for (auto &[kind, parameters] : content) {
     const std::set<Holder> &holders = std::get<0>(kind);
-    // Moments in 8 bits come first, which not all parts have.
+    // Moments in blocks come first, which not all parts have.
     std::stable_partition(
         parameters.begin(), parameters.end(), [&](Attribute name) {
           auto symbol = cast<FlatSymbolRefAttr>(name).getAttr();
-          return zero::hasInt8States(
+          return zero::hasBlockStates(
               module.lookupSymbol<nn::ParameterOp>(symbol));
         });
     std::string name = bucket.getSymName().str();

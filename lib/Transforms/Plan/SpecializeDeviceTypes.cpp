@@ -147,10 +147,10 @@ static LogicalResult shardBuckets(ModuleOp module, zero::PlanOp plan) {
         shardByShares(zero::BucketLayout::get(bucket, symbols)->elements,
                       shares)
             .bounds;
-    // Shards do not end inside of a block of 8-bit moments.
-    int64_t int8States = zero::countInt8States(bucket, symbols);
+    // Shards do not end inside of a block of moments.
+    int64_t blockStates = zero::countBlockStates(bucket, symbols);
     for (int64_t &bound : bounds)
-      if (bound < int8States)
+      if (bound < blockStates)
         bound = llvm::alignTo(bound, POPLAR_STATE_BLOCK);
     bucket.setBounds(bounds);
   }

@@ -57,8 +57,8 @@ private:
 
   /// By kind: only neighbours of a kind are merged.
   SmallVector<Group> trained, frozen, quantized;
-  /// Those whose moments are in blocks of 8 bits, which come first in a bucket.
-  DenseSet<StringAttr> int8States;
+  /// Those whose moments are in blocks, which come first in a bucket.
+  DenseSet<StringAttr> inBlocks;
 };
 
 } // namespace
@@ -83,8 +83,8 @@ LogicalResult ZeroFormBucketsPass::collect(func::FuncOp model) {
       return parameter.emitOpError("is not used by @model");
     if (parameter.getFrozen())
       areFrozen.insert(parameter.getSymNameAttr());
-    if (zero::hasInt8States(parameter))
-      int8States.insert(parameter.getSymNameAttr());
+    if (zero::hasBlockStates(parameter))
+      inBlocks.insert(parameter.getSymNameAttr());
     auto type = cast<RankedTensorType>(parameter.getType());
     bool isQuantized = nn::isQuantized(type);
     if (isQuantized)
@@ -233,7 +233,7 @@ void ZeroFormBucketsPass::runOnOperation() {
   }
   for (auto *groups : {&trained, &frozen, &quantized})
     groups->clear();
-  int8States.clear();
+  inBlocks.clear();
   if (failed(collect(model)))
     return signalPassFailure();
   if (trained.empty() && !(frozen.empty() && quantized.empty())) {
@@ -245,7 +245,7 @@ void ZeroFormBucketsPass::runOnOperation() {
   for (Group &group : trained)
     std::stable_partition(
         group.parameters.begin(), group.parameters.end(), [&](Attribute name) {
-          return int8States.contains(cast<FlatSymbolRefAttr>(name).getAttr());
+          return inBlocks.contains(cast<FlatSymbolRefAttr>(name).getAttr());
         });
 
   SymbolTable symbols(module);

@@ -304,7 +304,7 @@ constexpr int32_t kCodes = 256;
 } // namespace
 
 /// Both moments in f32. `tables` are the signed and the unsigned map, then the
-/// middles of each.
+/// middles of each, then the maps of 4 bits.
 extern "C" __attribute__((device_kernel)) void
 poplar_wire_widen_states(const uint8_t *codes1, const float *scales1,
                          const uint8_t *codes2, const float *scales2,
@@ -315,6 +315,28 @@ poplar_wire_widen_states(const uint8_t *codes1, const float *scales1,
     return;
   wide1[i] = tables[codes1[i]] * scales1[blockX()];
   wide2[i] = tables[kCodes + codes2[i]] * scales2[blockX()];
+}
+
+namespace {
+/// Values of a map of 4 bits, and where these maps begin.
+constexpr int32_t kCodes4 = 16, kMaps4 = 4 * kCodes;
+} // namespace
+
+POPLAR_INLINE uint8_t getCode4(const uint8_t *codes, int64_t i) {
+  return i % 2 ? codes[i / 2] & 15 : codes[i / 2] >> 4;
+}
+
+extern "C" __attribute__((device_kernel)) void
+poplar_wire_widen_states4(const uint8_t *codes1, const float *scales1,
+                          const uint8_t *codes2, const float *scales2,
+                          float *wide1, float *wide2, const float *tables,
+                          int64_t count) {
+  int64_t i = place();
+  if (i >= count)
+    return;
+  const float *maps = tables + kMaps4;
+  wide1[i] = maps[getCode4(codes1, i)] * scales1[blockX()];
+  wide2[i] = maps[kCodes4 + getCode4(codes2, i)] * scales2[blockX()];
 }
 
 /// How many of a map's middles, which ascend, are below `value`.
@@ -364,6 +386,44 @@ poplar_wire_round_states(const float *wide1, const float *wide2,
                        scaleBy(value1, 1 / __builtin_fmaxf(largest1, 1e-38f)));
   codes2[i] = findCode(middles2,
                        scaleBy(value2, 1 / __builtin_fmaxf(largest2, 1e-38f)));
+  if (thread == 0) {
+    scales1[blockX()] = largest1;
+    scales2[blockX()] = largest2;
+  }
+}
+
+/// As findCode4() on a CPU, to the bit.
+POPLAR_INLINE uint8_t findCode4(const float *map, float value) {
+  int32_t code = 0;
+  for (int32_t step = kCodes4 / 2; step; step /= 2)
+    code += value >= map[code + step] ? step : 0;
+  int32_t next = code < kCodes4 - 1 ? code + 1 : code;
+  return uint8_t(value - map[code] >= (map[next] - map[code]) * 0.5f ? next
+                                                                     : code);
+}
+
+/// The same in 4 bits, of whole blocks.
+extern "C" __attribute__((device_kernel)) void
+poplar_wire_round_states4(const float *wide1, const float *wide2,
+                          uint8_t *codes1, float *scales1, uint8_t *codes2,
+                          float *scales2, const float *tables, int64_t count) {
+  POPLAR_SHARED float maps[2 * kCodes4];
+  POPLAR_SHARED uint8_t own1[kBlock], own2[kBlock];
+  POPLAR_SHARED float partial1[kWarps], partial2[kWarps];
+  int64_t i = place();
+  int32_t thread = threadX();
+  if (thread < 2 * kCodes4)
+    maps[thread] = tables[kMaps4 + thread];
+  float value1 = i < count ? wide1[i] : 0, value2 = i < count ? wide2[i] : 0;
+  float largest1 = __builtin_fmaxf(findLargest(value1, partial1), 1e-12f),
+        largest2 = __builtin_fmaxf(findLargest(value2, partial2), 1e-12f);
+  own1[thread] = findCode4(maps, value1 / largest1);
+  own2[thread] = findCode4(maps + kCodes4, value2 / largest2);
+  barrier();
+  if (i < count && thread % 2 == 0) {
+    codes1[i / 2] = uint8_t(own1[thread] << 4 | own1[thread + 1]);
+    codes2[i / 2] = uint8_t(own2[thread] << 4 | own2[thread + 1]);
+  }
   if (thread == 0) {
     scales1[blockX()] = largest1;
     scales2[blockX()] = largest2;

@@ -1038,19 +1038,19 @@ zero.bucket @b [@q, @p] frozen quantized
 
 // -----
 
-module attributes {nn.model = {int8_states = true}} {
+module attributes {nn.model = {state_bits = 8 : i64}} {
   nn.parameter @s : tensor<64xf32> ones
   nn.parameter @w : tensor<4096xf32> ones
-  // expected-error @below {{has @w, whose moments are in blocks of 8 bits, behind a parameter whose moments are in f32: they come first}}
+  // expected-error @below {{has @w, whose moments are in blocks, behind a parameter whose moments are in f32: they come first}}
   zero.bucket @b [@s, @w]
 }
 
 // -----
 
-module attributes {nn.model = {int8_states = true}} {
+module attributes {nn.model = {state_bits = 8 : i64}} {
   nn.parameter @w : tensor<4100xf32> ones
   nn.parameter @s : tensor<64xf32> ones
-  // expected-error @below {{has a shard of rank 1 that begins at 528, in the middle of a block of 8-bit moments: expected a multiple of 256}}
+  // expected-error @below {{has a shard of rank 1 that begins at 528, in the middle of a block of moments: expected a multiple of 256}}
   zero.bucket @b [@w, @s] bounds [0, 528, 4416]
 }
 

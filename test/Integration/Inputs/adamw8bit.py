@@ -41,6 +41,16 @@ class Moment:
             self.scales.append(largest)
 
 
+def holds(elements):
+    """Whether moments of a parameter are in blocks."""
+    return elements >= SMALLEST
+
+
+def count_bytes(elements):
+    """Of a moment."""
+    return elements + 4 * -(-elements // BLOCK)
+
+
 def start(elements):
     """The moments before the first step."""
     blocks = -(-elements // BLOCK)

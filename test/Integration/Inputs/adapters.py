@@ -7,7 +7,7 @@
 # ===-----------------------------------------------------------------------===#
 """Models that poplar import changes by options, such as adapters beside frozen
 weights, and checks of their jobs: what lora.py, qlora.py, train_parameters.py and
-int8_states.py share."""
+block_states.py share."""
 
 import csv
 import os

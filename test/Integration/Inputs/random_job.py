@@ -170,7 +170,7 @@ class Model:
     options: list
     adapters: bool = False
     frozen: str = "same"
-    int8: bool = False
+    has_blocks: bool = False
     packing: bool = False
 
     @property
@@ -215,11 +215,13 @@ def draw_model(draws):
         model.options += ["--frozen-format", model.frozen]
     numbers = draws.get("states")
     width = config.get("hidden_size") or config["n_embd"]
-    # Smaller parameters keep moments in f32, and one has to have them in 8 bits.
-    large = width * config["vocab_size"] >= 4096
+    # Smaller parameters keep moments in f32, and one has to have them in blocks.
+    elements = width * config["vocab_size"]
+    large = elements >= 4096
     if numbers and large and not model.adapters and numbers.random() < 0.2:
-        model.int8 = True
-        model.options += ["--optimizer-states", "int8"]
+        model.has_blocks = True
+        bits = numbers.choice((8, 4)) if elements % 256 == 0 else 8
+        model.options += ["--optimizer-states", f"int{bits}"]
     numbers = draws.get("packing")
     if numbers and not model.masked and length > 1 and numbers.random() < 0.3:
         model.packing = True

@@ -227,7 +227,7 @@ class Tester(jobs.Workshop):
 
     def compare_runs(self, run, reference, start):
         losses = self.tolerance
-        if self.job.model.int8:
+        if self.job.model.has_blocks:
             losses = max(losses, 1e-4)
         names = ["val_loss", "grad_norm"]
         if self.shaken:
@@ -250,7 +250,7 @@ class Tester(jobs.Workshop):
                             f"{name} of step {step} is {x}, expected {y}")  # fmt: skip
         self.expect(not any(x != x for x in reference.losses) or "weights" not in
                     self.job.draws.without, "a loss is NaN")  # fmt: skip
-        if self.exact and not self.job.model.int8:
+        if self.exact and not self.job.model.has_blocks:
             rate = max(reference.column("lr"))
             first, ours, theirs = start.tensors(), run.tensors(), reference.tensors()
             move = lambda tensors: {

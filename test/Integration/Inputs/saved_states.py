@@ -1,4 +1,4 @@
-# ===- saved_states.py - What moments in 8 bits save, planned and built -----===#
+# ===- saved_states.py - What moments in blocks save, planned and built -----===#
 #
 # Part of the Poplar project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
@@ -7,8 +7,8 @@
 # ===-----------------------------------------------------------------------===#
 """usage: saved_states.py DIRECTORY exact|hybrid
 
-Plans and builds f32.mlir and int8.mlir, which are in DIRECTORY with the clusters, by
-that policy."""
+Plans and builds f32.mlir, int8.mlir and int4.mlir, which are in DIRECTORY with the
+clusters, by that policy."""
 
 import json
 import os
@@ -62,8 +62,12 @@ def measure(model, number, cluster, batch, options):
 
 
 for number, case in enumerate(CASES[policy]):
-    wide, narrow = (measure(model, number, *case) for model in ("f32", "int8"))
-    planned, built = (a - b for a, b in zip(wide, narrow))
-    print(f"{case}: saved {planned} planned, {built} built")
-    assert built > 0
-    assert abs(planned - built) <= COMPARED[policy][1]
+    wide = measure("f32", number, *case)
+    less = 0
+    for form in ("int8", "int4"):
+        narrow = measure(form, number, *case)
+        planned, built = (a - b for a, b in zip(wide, narrow))
+        print(f"{case}, {form}: saved {planned} planned, {built} built")
+        assert built > less
+        assert abs(planned - built) <= COMPARED[policy][1]
+        less = built

@@ -6,7 +6,7 @@
 // What is frozen has no moments.
 // CHECK: zero.bucket @block.0.frozen [@c.weight] frozen bounds [0, 1360, 4096]
 
-module attributes {nn.model = {int8_states = true}} {
+module attributes {nn.model = {state_bits = 8 : i64}} {
 cluster.device_type @host target "host:avx2-f32" memory 1073741824 precision f32 recompute "keep"
 cluster.node @n devices [@host, @host]
 cluster.link inside nodes latency 0.0 bandwidth 1.0e+09

@@ -1,4 +1,4 @@
-//===- OptimizerStates.h - Moments in blocks of 8 bits ----------*- C++ -*-===//
+//===- OptimizerStates.h - Moments in blocks --------------------*- C++ -*-===//
 //
 // Part of the Poplar project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A model whose nn.model says `int8_states = true` is trained with moments of
-// large parameters in blocks of 8 bits, see Runtime/Quantized.h. These come
+// A model whose nn.model has `state_bits` is trained with moments of large
+// parameters in blocks of 8 or 4 bits, see Runtime/Quantized.h. These come
 // first in a bucket, each from a multiple of a block on, and no shard ends
 // inside of a block.
 //
@@ -21,14 +21,14 @@
 
 namespace poplar::zero {
 
-/// Whether moments of large parameters are in 8 bits.
-bool hasInt8States(mlir::ModuleOp module);
-/// Whether the moments of a parameter are in 8 bits. Those of a part of one are
+/// Bits of an element of the moments of large parameters: 8, 4, or 0 for f32.
+int32_t getStateBits(mlir::ModuleOp module);
+/// Whether the moments of a parameter are in blocks. Those of a part of one are
 /// not if the part cuts blocks of the whole.
-bool hasInt8States(nn::ParameterOp parameter);
+bool hasBlockStates(nn::ParameterOp parameter);
 
-/// Elements of a bucket, from its start on, whose moments are in 8 bits.
-int64_t countInt8States(BucketOp bucket, mlir::SymbolTableCollection &symbols);
+/// Elements of a bucket, from its start on, whose moments are in blocks.
+int64_t countBlockStates(BucketOp bucket, mlir::SymbolTableCollection &symbols);
 
 } // namespace poplar::zero
 

@@ -19,11 +19,11 @@
 
 namespace poplar {
 
-/// What moments in 8 bits save of so many elements in whole blocks of
-/// POPLAR_STATE_BLOCK: two moments of 4 bytes become two of 1, and a block has
-/// two scales of 4.
-constexpr int64_t getSavedStateBytes(int64_t elements) {
-  return 6 * elements - elements / 32;
+/// What moments in blocks save of so many elements, in whole blocks: two
+/// moments of 4 bytes become two of 1, or of 1/2, and a block has two scales of
+/// 4 (Runtime/Quantized.h).
+constexpr int64_t getSavedStateBytes(int64_t int8States, int64_t int4States) {
+  return 6 * int8States - int8States / 32 + 7 * int4States - int4States / 32;
 }
 
 /// Bytes of state on a rank that holds `elements`, of which `shard` is its
@@ -36,7 +36,7 @@ inline int64_t getStateBytes(const StateFormat &format, int zeroStage,
                           &ofGradients = zeroStage >= 2 ? shard : elements,
                           &ofParameters = zeroStage >= 3 ? shard : elements;
   return format.optimizer * ofOptimizer.trained -
-         getSavedStateBytes(ofOptimizer.int8States) +
+         getSavedStateBytes(ofOptimizer.int8States, ofOptimizer.int4States) +
          format.gradient * ofGradients.trained +
          format.parameter * ofParameters.countPlain() +
          ofParameters.quantizedBytes;
@@ -46,8 +46,8 @@ inline int64_t getStateBytes(const StateFormat &format, int zeroStage,
 /// shards the optimizer's state alone: ZeRO stage 1.
 struct StateRates {
   /// Bytes of a trained parameter: on every rank, and divided among them; and
-  /// what of the latter moments in 8 bits save.
-  double replicated = 0, sharded = 0, savedStates = 0;
+  /// what of the latter moments in 8 bits save, and in 4.
+  double replicated = 0, sharded = 0, savedByInt8 = 0, savedByInt4 = 0;
   /// Bytes of a frozen parameter on every rank.
   double frozen = 0;
   /// Bytes on every rank for a byte of a quantised parameter.
@@ -58,8 +58,10 @@ struct StateRates {
     constexpr int64_t block = 256;
     return {static_cast<double>(format.replicated(1)) / degree,
             static_cast<double>(format.sharded(1)) / degree,
-            static_cast<double>(getSavedStateBytes(block)) / block / degree,
-            static_cast<double>(format.parameter) / degree, 1.0 / degree};
+            static_cast<double>(getSavedStateBytes(block, 0)) / block / degree,
+            static_cast<double>(getSavedStateBytes(0, block)) / block / degree,
+            static_cast<double>(format.parameter) / degree,
+            1.0 / degree};
   }
   /// The bytes where `ranks` ranks share as in getStateBytes().
   double getBytes(const ParameterElements &elements, int ranks) const {
@@ -67,10 +69,13 @@ struct StateRates {
     double shard = trained / ranks,
            bytes = trained * replicated + shard * sharded;
     // This is asked so often that what most models lack is left out.
-    if (elements.int8States > 0) {
-      auto wide = static_cast<double>(elements.trained - elements.int8States);
-      bytes -= std::max(shard - wide, 0.0) * savedStates;
-    }
+    auto save = [&](int64_t states, double saved) {
+      auto wide = static_cast<double>(elements.trained - states);
+      if (states > 0)
+        bytes -= std::max(shard - wide, 0.0) * saved;
+    };
+    save(elements.int8States, savedByInt8);
+    save(elements.int4States, savedByInt4);
     if (elements.frozen > 0)
       bytes += static_cast<double>(elements.frozen) * frozen;
     if (elements.quantizedBytes > 0)

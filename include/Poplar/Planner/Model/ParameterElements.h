@@ -33,6 +33,8 @@ struct ParameterElements {
   /// Bytes of quantised parameters. These are frozen, but not in `frozen`; they
   /// take as many bytes on every device.
   int64_t quantizedBytes = 0;
+  /// Trained elements whose moments have 4 bits.
+  int64_t int4States = 0;
 
   /// Applies a function to each field and the other's.
   template <typename Function>
@@ -41,7 +43,8 @@ struct ParameterElements {
     return {function(trained, other.trained),
             function(int8States, other.int8States),
             function(frozen, other.frozen),
-            function(quantizedBytes, other.quantizedBytes)};
+            function(quantizedBytes, other.quantizedBytes),
+            function(int4States, other.int4States)};
   }
   ParameterElements operator+(const ParameterElements &other) const {
     return combine(other, [](int64_t a, int64_t b) { return a + b; });
@@ -51,12 +54,17 @@ struct ParameterElements {
   }
   bool operator==(const ParameterElements &other) const {
     return trained == other.trained && int8States == other.int8States &&
-           frozen == other.frozen && quantizedBytes == other.quantizedBytes;
+           int4States == other.int4States && frozen == other.frozen &&
+           quantizedBytes == other.quantizedBytes;
   }
   bool operator!=(const ParameterElements &other) const {
     return !(*this == other);
   }
 
+  /// Those whose moments have so many bits: 8 or 4.
+  int64_t &getBlockStates(int32_t bits) {
+    return bits == 4 ? int4States : int8States;
+  }
   /// Elements that are not quantised.
   int64_t countPlain() const { return trained + frozen; }
   /// As many elements of `elementBytes` as take as long on the wire.
@@ -68,7 +76,7 @@ struct ParameterElements {
   /// The largest of equal parts, rounded up to whole elements.
   ParameterElements getPart(int64_t parts) const;
   /// The shard of one of `ranks` ranks that share equally what `holders`
-  /// devices hold as much of as this. Elements with moments in 8 bits come
+  /// devices hold as much of as this. Elements with moments in blocks come
   /// first, so the last shard has the fewest of them: as many at least.
   ParameterElements getShard(int64_t holders, int64_t ranks) const;
 
