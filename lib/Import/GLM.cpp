@@ -48,7 +48,7 @@ static OwningOpRef<ModuleOp> buildGLM4(const Config &config) {
   return buildDecoder(config, family);
 }
 
-/// Of GLM-4.5.
+/// GLM-4.5 and 4.6, with experts.
 static OwningOpRef<ModuleOp> buildGLM4Moe(const Config &config) {
   Decoder family;
   family.architecture = "glm4_moe";

@@ -60,7 +60,7 @@ static Family getMiniMaxM2() {
        // Experts would be counted that no token goes to: those without a bias.
        fixed("output_router_logits", {"false"}),
        harmless("router_aux_loss_coef"),
-       // Of the code beside the checkpoints.
+       // The code beside the checkpoints has these.
        fixed("scoring_func", {"\"sigmoid\""}), fixed("use_qk_norm", {"true"}),
        fixed("qk_norm_type", {"\"per_layer\""}),
        fixed("use_routing_bias", {"true"}),
@@ -129,7 +129,7 @@ static Family getAfmoe() {
           "num_dense_layers"})
       own.push_back(function(name));
     own.push_back(function("layer_types").orNull());
-    // Of the code beside the checkpoints.
+    // The code beside the checkpoints has these.
     own.push_back(fixed("score_func", {"\"sigmoid\""}));
     own.push_back(fixed("route_norm", {"true"}));
     for (const char *name :
@@ -244,7 +244,7 @@ static Family getErnie() {
        // Experts would be counted that no token goes to: those without a bias.
        fixed("output_router_logits", {"false"}),
        harmless("router_aux_loss_coef"),
-       // Of the code beside the checkpoints.
+       // The code beside the checkpoints has these.
        fixed("moe_gate", {"\"topk\""}), fixed("moe_use_aux_free", {"true"}),
        harmless("moe_capacity"), harmless("num_nextn_predict_layers"),
        harmless("auto_map")});

@@ -51,9 +51,6 @@ WireKernels::WireKernels() {
   check(D.cuModuleGetFunction(&RoundStates, Loaded, "poplar_wire_round_states"),
         "find a kernel for optimizer states");
   check(
-      D.cuModuleGetFunction(&WidenStates4, Loaded, "poplar_wire_widen_states4"),
-      "find a kernel for optimizer states");
-  check(
       D.cuModuleGetFunction(&RoundStates4, Loaded, "poplar_wire_round_states4"),
       "find a kernel for optimizer states");
 }
@@ -196,19 +193,22 @@ void WireKernels::dequantize(const void *From, int32_t Quantized, int64_t Rows,
          Queue);
 }
 
-/// The dynamic maps, which follow the values of NF4.
-static const float *getMaps(const Allocation &Tables) {
-  return reinterpret_cast<const float *>(Tables.data()) + NF4Values.size();
+/// The signed and the unsigned map of 8 bits follow the values of NF4, then the
+/// middles of each, then the maps of 4 bits.
+static const float *getMaps(const Allocation &Tables, int32_t Bits) {
+  return reinterpret_cast<const float *>(Tables.data()) + NF4Values.size() +
+         (Bits == 4 ? 4 * 256 : 0);
 }
 
 void WireKernels::widenStates(const MomentBlocks &Moment1,
                               const MomentBlocks &Moment2, float *Wide1,
                               float *Wide2, int64_t Count, Stream Queue) const {
   MomentBlocks M1 = Moment1, M2 = Moment2;
-  const float *Maps = getMaps(*Tables);
-  void *Arguments[] = {&M1.Codes, &M1.Scales, &M2.Codes, &M2.Scales,
-                       &Wide1,    &Wide2,     &Maps,     &Count};
-  launch(M1.Bits == 4 ? WidenStates4 : WidenStates, Arguments, Count, Queue);
+  const float *Maps = getMaps(*Tables, M1.Bits);
+  int64_t Bits = M1.Bits;
+  void *Arguments[] = {&M1.Codes, &M1.Scales, &M2.Codes, &M2.Scales, &Wide1,
+                       &Wide2,    &Maps,      &Bits,     &Count};
+  launch(WidenStates, Arguments, Count, Queue);
 }
 
 void WireKernels::roundStates(const float *Wide1, const float *Wide2,
@@ -216,8 +216,10 @@ void WireKernels::roundStates(const float *Wide1, const float *Wide2,
                               const MomentBlocks &Moment2, int64_t Count,
                               Stream Queue) const {
   MomentBlocks M1 = Moment1, M2 = Moment2;
-  const float *Maps = getMaps(*Tables);
+  bool Is4 = M1.Bits == 4;
+  // In 8 bits, the middles of the maps are enough.
+  const float *Values = getMaps(*Tables, M1.Bits) + (Is4 ? 0 : 2 * 256);
   void *Arguments[] = {&Wide1,    &Wide2,     &M1.Codes, &M1.Scales,
-                       &M2.Codes, &M2.Scales, &Maps,     &Count};
-  launch(M1.Bits == 4 ? RoundStates4 : RoundStates, Arguments, Count, Queue);
+                       &M2.Codes, &M2.Scales, &Values,   &Count};
+  launch(Is4 ? RoundStates4 : RoundStates, Arguments, Count, Queue);
 }

@@ -79,8 +79,7 @@ public:
 private:
   Module Loaded = nullptr;
   Function Convert, Add, Epilogues, PartialSums, AddPartials, Dequantize,
-      WidenStates, RoundStates, WidenStates4, RoundStates4, RoundRows,
-      RoundColumns;
+      WidenStates, RoundStates, RoundStates4, RoundRows, RoundColumns;
   /// The values of NF4, then those of the dynamic maps, with signs and without,
   /// then the middles of each.
   std::unique_ptr<Allocation> Tables;

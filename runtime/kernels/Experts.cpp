@@ -428,7 +428,7 @@ struct ExpertChoice {
   const void *array, *bias;
   bool isBF16;
   int64_t first, count;
-  /// Of a softmax. All scores are divided by the total, which is 1 where
+  /// Those of a softmax. All scores are divided by the total, which is 1 where
   /// another one follows.
   float largest = 0, total = 1;
   /// Groups from which experts are chosen, a bit each.

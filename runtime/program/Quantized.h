@@ -37,7 +37,7 @@ std::array<float, 256> getCodeMiddles(const std::array<float, 256> &Map);
 struct MomentBlocks {
   uint8_t *Codes;
   float *Scales;
-  /// Of an element: 8 or 4.
+  /// Bits of an element: 8 or 4.
   int32_t Bits;
 
   /// The blocks from the one that begins at `Element` on.

@@ -312,7 +312,8 @@ bool zero::hasBlockStates(nn::ParameterOp parameter) {
                                int64_t(slice.getRanges().size() / 2),
                                slice.getRanges().data(), POPLAR_STATE_BLOCK);
   }
-  if (parameter.getFrozen() || isCut)
+  // What the module says is looked up for large parameters only.
+  if (parameter.getFrozen() || isCut || elements < POPLAR_SMALLEST_BLOCK_STATES)
     return false;
   int32_t bits = getStateBits(parameter->getParentOfType<ModuleOp>());
   return poplar_has_block_states(bits, elements);

@@ -299,44 +299,29 @@ poplar_wire_round_columns(const void *from, void *codes, float *scales,
 namespace {
 constexpr int32_t kBlock = POPLAR_STATE_BLOCK, kWarps = kBlock / kWarp;
 static_assert(kBlock == POPLAR_GPU_FLAT_THREADS);
-/// Values of a map of 8 bits.
-constexpr int32_t kCodes = 256;
+/// Values of a map of 8 bits, and of 4.
+constexpr int32_t kCodes = 256, kCodes4 = 16;
 } // namespace
 
-/// Both moments in f32. `tables` are the signed and the unsigned map, then the
-/// middles of each, then the maps of 4 bits.
-extern "C" __attribute__((device_kernel)) void
-poplar_wire_widen_states(const uint8_t *codes1, const float *scales1,
-                         const uint8_t *codes2, const float *scales2,
-                         float *wide1, float *wide2, const float *tables,
-                         int64_t count) {
-  int64_t i = place();
-  if (i >= count)
-    return;
-  wide1[i] = tables[codes1[i]] * scales1[blockX()];
-  wide2[i] = tables[kCodes + codes2[i]] * scales2[blockX()];
-}
-
-namespace {
-/// Values of a map of 4 bits, and where these maps begin.
-constexpr int32_t kCodes4 = 16, kMaps4 = 4 * kCodes;
-} // namespace
-
-POPLAR_INLINE uint8_t getCode4(const uint8_t *codes, int64_t i) {
+POPLAR_INLINE int32_t getCode(const uint8_t *codes, int64_t i, int64_t bits) {
+  if (bits == 8)
+    return codes[i];
   return i % 2 ? codes[i / 2] & 15 : codes[i / 2] >> 4;
 }
 
+/// Both moments in f32. `maps` are the signed and the unsigned map of so many
+/// bits.
 extern "C" __attribute__((device_kernel)) void
-poplar_wire_widen_states4(const uint8_t *codes1, const float *scales1,
-                          const uint8_t *codes2, const float *scales2,
-                          float *wide1, float *wide2, const float *tables,
-                          int64_t count) {
+poplar_wire_widen_states(const uint8_t *codes1, const float *scales1,
+                         const uint8_t *codes2, const float *scales2,
+                         float *wide1, float *wide2, const float *maps,
+                         int64_t bits, int64_t count) {
   int64_t i = place();
   if (i >= count)
     return;
-  const float *maps = tables + kMaps4;
-  wide1[i] = maps[getCode4(codes1, i)] * scales1[blockX()];
-  wide2[i] = maps[kCodes4 + getCode4(codes2, i)] * scales2[blockX()];
+  const float *unsignedMap = maps + (bits == 8 ? kCodes : kCodes4);
+  wide1[i] = maps[getCode(codes1, i, bits)] * scales1[blockX()];
+  wide2[i] = unsignedMap[getCode(codes2, i, bits)] * scales2[blockX()];
 }
 
 /// How many of a map's middles, which ascend, are below `value`.
@@ -365,18 +350,18 @@ POPLAR_INLINE float scaleBy(float value, float inverse) {
   return scaled < -1 ? -1.0f : scaled > 1 ? 1.0f : scaled;
 }
 
-/// The reverse, as quantizeBlock() does it on a CPU, to the bit: a block of
-/// threads is a block of elements.
+/// The reverse, as a CPU does it, to the bit: a block of threads is a block of
+/// elements. `middles` are those between the values of the maps.
 extern "C" __attribute__((device_kernel)) void
 poplar_wire_round_states(const float *wide1, const float *wide2,
                          uint8_t *codes1, float *scales1, uint8_t *codes2,
-                         float *scales2, const float *tables, int64_t count) {
+                         float *scales2, const float *middles, int64_t count) {
   POPLAR_SHARED float middles1[kCodes], middles2[kCodes];
   POPLAR_SHARED float partial1[kWarps], partial2[kWarps];
   int64_t i = place();
   int32_t thread = threadX();
-  middles1[thread] = tables[2 * kCodes + thread];
-  middles2[thread] = tables[3 * kCodes + thread];
+  middles1[thread] = middles[thread];
+  middles2[thread] = middles[kCodes + thread];
   float value1 = i < count ? wide1[i] : 0, value2 = i < count ? wide2[i] : 0;
   float largest1 = findLargest(value1, partial1),
         largest2 = findLargest(value2, partial2);
@@ -406,19 +391,19 @@ POPLAR_INLINE uint8_t findCode4(const float *map, float value) {
 extern "C" __attribute__((device_kernel)) void
 poplar_wire_round_states4(const float *wide1, const float *wide2,
                           uint8_t *codes1, float *scales1, uint8_t *codes2,
-                          float *scales2, const float *tables, int64_t count) {
-  POPLAR_SHARED float maps[2 * kCodes4];
+                          float *scales2, const float *maps, int64_t count) {
+  POPLAR_SHARED float values[2 * kCodes4];
   POPLAR_SHARED uint8_t own1[kBlock], own2[kBlock];
   POPLAR_SHARED float partial1[kWarps], partial2[kWarps];
   int64_t i = place();
   int32_t thread = threadX();
   if (thread < 2 * kCodes4)
-    maps[thread] = tables[kMaps4 + thread];
+    values[thread] = maps[thread];
   float value1 = i < count ? wide1[i] : 0, value2 = i < count ? wide2[i] : 0;
   float largest1 = __builtin_fmaxf(findLargest(value1, partial1), 1e-12f),
         largest2 = __builtin_fmaxf(findLargest(value2, partial2), 1e-12f);
-  own1[thread] = findCode4(maps, value1 / largest1);
-  own2[thread] = findCode4(maps + kCodes4, value2 / largest2);
+  own1[thread] = findCode4(values, value1 / largest1);
+  own2[thread] = findCode4(values + kCodes4, value2 / largest2);
   barrier();
   if (i < count && thread % 2 == 0) {
     codes1[i / 2] = uint8_t(own1[thread] << 4 | own1[thread + 1]);

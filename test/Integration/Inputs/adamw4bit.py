@@ -28,18 +28,12 @@ def find_code(values, value):
     return above if f32(value - values[below]) >= half else below
 
 
-class Moment:
-    """Codes of the elements, and the scale of each block."""
+class Moment(adamw8bit.Moment):
+    """The same with other maps, and a scale that is never 0."""
 
     def __init__(self, codes, scales, signed):
-        self.codes, self.scales = codes, scales
+        super().__init__(codes, scales, signed)
         self.map = SIGNED if signed else UNSIGNED
-
-    def values(self):
-        return [
-            f32(self.map[code] * self.scales[index // BLOCK])
-            for index, code in enumerate(self.codes)
-        ]
 
     def store(self, values):
         self.codes, self.scales = [], []

@@ -196,7 +196,7 @@ def check_losses(workshop, report):
         workshop.train_alone(f"odd.{kind}", f"long-{kind}", 4, options)
         for kind in (workshop.form, "f32")
     ]
-    # Of single steps; at the end, they are nearer.
+    # Single steps may be that far apart; at the end, they are nearer.
     tolerance = {"int8": 1e-1, "int4": 2.5e-1}[workshop.form]
     worst, failures = jobs.compare_losses(*runs, tolerance=tolerance)
     if runs[0].losses == runs[1].losses:

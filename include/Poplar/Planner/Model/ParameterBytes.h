@@ -70,9 +70,10 @@ struct StateRates {
            bytes = trained * replicated + shard * sharded;
     // This is asked so often that what most models lack is left out.
     auto save = [&](int64_t states, double saved) {
+      if (states == 0)
+        return;
       auto wide = static_cast<double>(elements.trained - states);
-      if (states > 0)
-        bytes -= std::max(shard - wide, 0.0) * saved;
+      bytes -= std::max(shard - wide, 0.0) * saved;
     };
     save(elements.int8States, savedByInt8);
     save(elements.int4States, savedByInt4);
